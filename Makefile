@@ -1,0 +1,43 @@
+# `make demo` and `make test` are the two commands; both set up everything they need.
+.DEFAULT_GOAL := help
+.PHONY: help demo test check spec mutants bench chaos lock setup setup-dev
+
+PY := .venv/bin/python
+ISSUE ?=
+SOURCE ?=
+KEEP ?=
+
+help:        ## what there is
+	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
+
+setup:
+	@ops/setup.sh requirements.lock
+setup-dev:
+	@ops/setup.sh requirements-dev.lock
+
+demo: setup  ## sync a real site and a real folder, then search them (SOURCE=url or folder, KEEP=1 leaves it running)
+	@.venv/bin/kbsync demo $(if $(SOURCE),--source "$(SOURCE)") $(if $(KEEP),--keep)
+
+test: setup-dev check  ## format, lint, types, import contracts, then every test
+	@ops/redis4.sh
+	.venv/bin/pytest -n 2 tests
+	PYTHONPATH=.cache/redis4 .venv/bin/pytest -n 2 -p no:cacheprovider tests/queue tests/flags
+	@echo "All green. Spec lines and their proofs: make spec"
+
+check: setup-dev
+	.venv/bin/ruff format --check .
+	.venv/bin/ruff check .
+	.venv/bin/mypy
+	.venv/bin/lint-imports
+
+spec: setup-dev  ## spec lines without a proof (ISSUE=n for one issue)
+	@$(PY) -m tests.spec_report $(if $(ISSUE),--issue $(ISSUE))
+
+mutants: setup-dev  ## remove guards one by one and see their tests fail
+	@$(PY) -m tests.mutations
+
+bench: setup-dev  ## measurements; results belong in ops/bench/RESULTS.md
+	@$(PY) -m ops.bench
+
+lock:        ## rewrite the lock files (needs uv)
+	@ops/lock.sh
