@@ -47,6 +47,8 @@ class Settings(BaseSettings):
 
     # Crawling
     fetch_allow_addresses: list[str] = Field(default_factory=list)  # networks or addresses opened besides public ones
+    # Source id -> addresses opened for that source alone: {"3": ["127.0.0.1"]}
+    fetch_allow_for_sources: dict[str, list[str]] = Field(default_factory=dict)
     fetch_per_second: float = Field(10, gt=0)
     fetch_at_once: int = Field(8, ge=1)
     fetch_timeout_s: float = Field(30, gt=0)

@@ -38,7 +38,9 @@ def proofs(root: Path = TESTS) -> dict[str, list[str]]:
         for test, ids in _marked(tree):
             name = f"{path.relative_to(root.parent)}::{test}"
             if len(ids) > MOST_PER_TEST:
-                raise SystemExit(f"{name} claims {len(ids)} spec lines; {MOST_PER_TEST} is the most that one test proves")
+                raise SystemExit(
+                    f"{name} claims {len(ids)} spec lines; {MOST_PER_TEST} is the most that one test proves"
+                )
             for spec_id in ids:
                 found[spec_id].append(name)
     return found

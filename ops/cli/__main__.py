@@ -1,0 +1,5 @@
+"""`python -m ops.cli` is `kbsync`."""
+
+from ops.cli import main
+
+main()

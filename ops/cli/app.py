@@ -1,0 +1,38 @@
+"""The verbs and how they are grouped."""
+
+from __future__ import annotations
+
+import typer
+
+import kbsync
+from ops.cli import library, processes, queues, sources, switch, tokens
+
+app = typer.Typer(
+    name="kbsync",
+    help="Keeps a company's knowledge in sync: crawls and reads sources, fills a searchable library, loses nothing.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode=None,
+    epilog="First steps: `kbsync up` starts everything on this machine; `kbsync demo` shows it on real input.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"kbsync {kbsync.__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version."),
+) -> None:
+    pass
+
+
+processes.add_to(app)
+library.add_to(app)
+switch.add_to(app)
+queues.add_to(app)
+app.add_typer(sources.group, name="source")
+app.add_typer(tokens.group, name="token")

@@ -1,0 +1,83 @@
+"""What every verb starts from: settings, completed by the stack that runs in this folder."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from kbsync.queue.fleet import Fleet
+
+    from kbsync.db.pool import Database
+    from kbsync.settings import Settings
+
+T = TypeVar("T")
+
+
+def run(main: Callable[[], Coroutine[object, object, T]]) -> T:
+    return asyncio.run(main())
+
+
+def who() -> str:
+    """The person at this command line, for the audit."""
+    return os.environ.get("KBSYNC_ACTOR") or f"cli:{os.environ.get('SUDO_USER') or os.environ.get('USER') or 'unknown'}"
+
+
+def settings_here() -> Settings:
+    """This process's settings. URLs that are not set come from the stack running in this folder (`kbsync up`).
+
+    Raises SettingsError when there is neither."""
+    from kbsync.domain.errors import SettingsError
+    from kbsync.settings import load_settings
+    from ops.stack import running_stack
+    from ops.state import local_state
+
+    settings = load_settings()
+    if settings.database_url and settings.redis_url:
+        return settings
+    running = running_stack(local_state())
+    if running is None:
+        raise SettingsError("no servers: run `kbsync up` here first, or set KBSYNC_DATABASE_URL and KBSYNC_REDIS_URL")
+    return load_settings(
+        profile="embedded",
+        database_url=settings.database_url or running.database_url,
+        redis_url=settings.redis_url or running.redis_url,
+    )
+
+
+def settings_for_database() -> Settings:
+    """As `settings_here`, for a command that needs Postgres alone."""
+    from kbsync.settings import load_settings
+
+    settings = load_settings()
+    return settings if settings.database_url or settings.database_direct_url else settings_here()
+
+
+@dataclass
+class Connected:
+    settings: Settings
+    database: Database
+    fleet: Fleet
+
+
+@asynccontextmanager
+async def connected() -> AsyncIterator[Connected]:
+    """Both servers, opened for one command. Raises SettingsError or ServerUnavailable."""
+    from kbsync.queue.fleet import Fleet
+
+    from kbsync.db.pool import Database
+
+    settings = settings_here()
+    assert settings.database_url
+    assert settings.redis_url
+    database = await Database.open(settings.database_url, max_size=4, pooled=settings.database_pooled)
+    fleet = Fleet(settings.redis_url, settings.queue_redis_urls)
+    try:
+        yield Connected(settings, database, fleet)
+    finally:
+        await fleet.close()
+        await database.close()
