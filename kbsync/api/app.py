@@ -1,0 +1,104 @@
+"""The HTTP API: parse -> authorise -> one call -> map outcome. `build_app(services)` is all there is to start it."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from aiohttp import web
+
+from kbsync.api import enqueue, health, problems, queues, status_page
+from kbsync.api.auth import Authenticator, RouteClass, authorise
+from kbsync.api.context import AUTHENTICATOR, PRINCIPAL, RATES, SERVICES
+from kbsync.api.rates import TokenRates
+from kbsync.api.services import ApiServices
+from kbsync.telemetry import log
+
+Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+_HEADERS = {
+    "Content-Security-Policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Cache-Control": "no-store",
+    "Server": "kbsync",
+}
+
+
+# For `web.AppRunner(build_app(services), **RUNNER_OPTIONS)`. Bodies are never unpacked (a small one may unfold to any
+# size), headers are bounded.
+RUNNER_OPTIONS: dict[str, Any] = {
+    "auto_decompress": False,
+    "access_log": None,
+    "max_line_size": 8_190,
+    "max_field_size": 8_190,
+    "keepalive_timeout": 30.0,
+}
+
+
+@dataclass(frozen=True)
+class Route:
+    method: str
+    path: str
+    handler: Handler
+    route_class: RouteClass
+
+
+ROUTES: tuple[Route, ...] = (
+    Route("POST", "/internal/knowledge_base_sync/enqueue", enqueue.enqueue, RouteClass.ENQUEUE),
+    Route("GET", "/v1/queues", queues.queues, RouteClass.QUEUES),
+    Route("GET", "/healthz", health.healthz, RouteClass.HEALTH),
+    Route("GET", "/readyz", health.readyz, RouteClass.HEALTH),
+    Route("GET", "/", status_page.status_page, RouteClass.STATUS_PAGE),
+)
+
+
+def build_app(services: ApiServices) -> web.Application:
+    """The application over what it is given; whoever gave it closes it."""
+    app = web.Application(middlewares=[_as_problems, _guard], client_max_size=services.settings.api_body_limit)
+    app[SERVICES] = services
+    app[AUTHENTICATOR] = Authenticator(services.database)
+    app[RATES] = TokenRates(services.settings.api_requests_per_second)
+    for route in ROUTES:
+        app.router.add_route(route.method, route.path, route.handler)
+    app.on_response_prepare.append(_secure)
+    return app
+
+
+@web.middleware
+async def _as_problems(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Every ending that is not a response becomes a problem document; a fault of ours is logged, and opaque."""
+    try:
+        return await handler(request)
+    except Exception as error:  # the border: whatever is not known here is a 500, never a broken connection
+        problem = problems.problem_of(error)
+        if problem is None:
+            log.exception("api_fault", method=request.method, path=request.path)
+            problem = problems.INTERNAL
+        return problem.response()
+
+
+@web.middleware
+async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Closed by default: a route without a class, like an unknown path, needs a principal before it is even missing."""
+    route_class = _CLASS_OF.get((request.match_info.route.method, request.match_info.handler))
+    if route_class is RouteClass.HEALTH:
+        return await handler(request)
+    authorization = request.headers.get("Authorization")
+    authenticator = request.app[AUTHENTICATOR]
+    principal = await authenticator.authenticate(authorization, route_class or RouteClass.QUEUES)
+    if route_class is not None:
+        authorise(principal, route_class)
+    request[PRINCIPAL] = principal
+    return await handler(request)
+
+
+async def _secure(request: web.Request, response: web.StreamResponse) -> None:
+    for name, value in _HEADERS.items():
+        response.headers[name] = value
+
+
+_CLASS_OF: dict[tuple[str, object], RouteClass] = {(route.method, route.handler): route.route_class for route in ROUTES}

@@ -1,0 +1,81 @@
+"""`POST /internal/knowledge_base_sync/enqueue`: a 202 is a promise; on anything else no promise was made (LS-01)."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Sequence
+from http import HTTPStatus
+
+from aiohttp import web
+
+from kbsync.api.bodies import parse_enqueue, read_json_body
+from kbsync.api.context import principal_of, rates_of, services_of
+from kbsync.api.problems import Fault, Problem, forbidden, invalid
+from kbsync.api.services import ApiServices
+from kbsync.domain.requests import Priority, Scan, UnitRequest
+from kbsync.library.due import register_many
+from kbsync.library.principals import Principal
+from kbsync.queue.jobs import Enqueued
+from kbsync.queue.units import enqueue_units
+
+
+async def enqueue(request: web.Request) -> web.Response:
+    principal = principal_of(request)
+    requests = parse_enqueue(await read_json_body(request))
+    refuse_if_over_rate(request, principal, len(requests))
+    refuse_foreign(requests, principal)
+    refuse_tick_scans(requests)
+    answers = await accept(services_of(request), requests)
+    return web.json_response({"requests": [_answer(answer) for answer in answers]}, status=HTTPStatus.ACCEPTED)
+
+
+async def accept(services: ApiServices, requests: Sequence[UnitRequest]) -> list[Enqueued]:
+    """After: Redis has every request, and Postgres knows that each is owed (QR-08). Raises ServerUnavailable otherwise:
+    whole groups may be there then, nothing is promised, and the same call again is safe.
+
+    Redis comes first: a row without a promise would make the reconciler run what a fallback has run already."""
+    began = time.monotonic()
+    answers = await enqueue_units(services.enqueuer, requests, priority=Priority.NORMAL, rerun_if_active=True)
+    async with services.database.fleet() as connection:
+        await register_many(connection, requests, asked_s_ago=time.monotonic() - began)
+    return answers
+
+
+def refuse_if_over_rate(request: web.Request, principal: Principal, amount: int) -> None:
+    wait_s = rates_of(request).take(principal.token_id, amount, time.monotonic())
+    if wait_s is not None:
+        raise Problem(
+            HTTPStatus.TOO_MANY_REQUESTS,
+            "too-many-requests",
+            "this token asks for more than its requests per second",
+            headers={"Retry-After": str(math.ceil(wait_s))},
+        )
+
+
+def refuse_foreign(requests: Sequence[UnitRequest], principal: Principal) -> None:
+    """A principal that is bound to an organization asks for that one only, and a scan asks for all of them."""
+    if principal.organization_id is None:
+        return
+    faults = [
+        Fault(f"/requests/{place}/organization_id", "this token is bound to another organization")
+        for place, request in enumerate(requests)
+        if isinstance(request, Scan) or request.organization_id != principal.organization_id
+    ]
+    if faults:
+        raise forbidden("nothing was enqueued: some requests are for another organization", faults)
+
+
+def refuse_tick_scans(requests: Sequence[UnitRequest]) -> None:
+    """The scan of a date is the clock's: asking for a future one here would use up that day's tick."""
+    faults = [
+        Fault(f"/requests/{place}/manual_id", "a scan by hand needs its own UUID")
+        for place, request in enumerate(requests)
+        if isinstance(request, Scan) and request.manual_id is None
+    ]
+    if faults:
+        raise invalid("a scan without manual_id is the daily tick's own", faults)
+
+
+def _answer(answer: Enqueued) -> dict[str, object]:
+    return {"job_id": answer.job_id, "outcome": str(answer.outcome), "rerun": answer.rerun}

@@ -1,0 +1,113 @@
+-- name: register_many
+-- A batch of requests, each open from the moment it was asked for: `$5` seconds ago, before Redis was told. A request
+-- that comes again is open again; the newest asker wins, so a wrong tenant's older request cannot shadow it.
+insert into kbsync.unit_requests as known (job_id, organization_id, kind, request, requested_at)
+select asked.job_id, asked.organization_id, asked.kind, asked.request, clock_timestamp() - make_interval(secs => $5)
+from unnest($1::text[], $2::bigint[], $3::text[], $4::jsonb[]) as asked (job_id, organization_id, kind, request)
+order by asked.job_id -- one lock order, so that parallel batches cannot deadlock
+on conflict (job_id) do update
+set organization_id = excluded.organization_id,
+    kind = excluded.kind,
+    request = excluded.request,
+    requested_at = greatest(known.requested_at, excluded.requested_at);
+
+-- name: end_if_open
+-- A unit that no worker's own bookkeeping ends (a scan by hand): over, as of the start of the run that ended.
+update kbsync.unit_requests
+set ended_at = $2, ended_as = $3
+where job_id = $1 and (ended_at is null or ended_at < $2);
+
+-- name: open_past_grace
+-- A keyset page of units that were accepted and have not ended since, oldest first (QR-08).
+select job_id, request, requested_at
+from kbsync.unit_requests
+where (ended_at is null or ended_at < requested_at)
+    and requested_at < clock_timestamp() - make_interval(secs => $1)
+    and (requested_at, job_id) > ($2, $3)
+order by requested_at, job_id
+limit $4;
+
+-- name: standing_of
+-- Of these units: which are open still, and which ended as skipped. A unit without a row is absent.
+select job_id,
+    (ended_at is null or ended_at < requested_at) as open,
+    coalesce(ended_as = 'skipped' and ended_at >= requested_at, false) as skipped
+from kbsync.unit_requests
+where job_id = any($1::text[]);
+
+-- name: skipped_after
+-- A keyset page of units whose last run was skipped: what a re-drive asks for again (KS-03).
+select job_id, request
+from kbsync.unit_requests
+where ended_as = 'skipped' and ended_at >= requested_at and job_id > $1
+order by job_id
+limit $2;
+
+-- name: crawl_urls_unfinished
+-- A keyset page of claimed URLs of running crawls that nobody finished within the grace. The spelling is the canonical one.
+select urls.id, urls.organization_id, urls.crawl_task_id, urls.url
+from kbsync.crawl_task_urls urls
+join knowledge_base_crawl_tasks tasks
+    on tasks.id = urls.crawl_task_id and tasks.organization_id = urls.organization_id
+where urls.finished_at is null
+    and urls.claimed_at < clock_timestamp() - make_interval(secs => $1)
+    and tasks.status = 'running'
+    and urls.id > $2
+order by urls.id
+limit $3;
+
+-- name: crawls_pending
+-- A keyset page of crawls that were made and never started, for a re-drive.
+select id, organization_id
+from knowledge_base_crawl_tasks
+where status = 'pending' and id > $1
+order by id
+limit $2;
+
+-- name: sources_syncing
+-- A keyset page of sources that have said `syncing` for longer than the grace and that no live crawl explains (LS-12).
+select id, organization_id, sync_started_at
+from knowledge_base_sources sources
+where sync_status = 'syncing'
+    and coalesce(sync_started_at, updated_at) < clock_timestamp() - make_interval(secs => $1)
+    and not exists (
+        select from knowledge_base_crawl_tasks tasks
+        where tasks.organization_id = sources.organization_id
+            and tasks.source_id = sources.id
+            and tasks.status in ('pending', 'running')
+    )
+    and id > $2
+order by id
+limit $3;
+
+-- name: fail_source_if_still_syncing
+-- The run that said `syncing` is gone. A run that began since has another start, and is left alone.
+update knowledge_base_sources
+set sync_status = 'failed', sync_error = 'interrupted', sync_error_at = now(), updated_at = now()
+where id = $1 and organization_id = $2 and sync_status = 'syncing' and sync_started_at is not distinct from $3
+returning id;
+
+-- name: kept_sources_after
+-- The tick's keyset page: every kept source that has not opted out; intercom only where it opted in (LS-03).
+select id, organization_id
+from knowledge_base_sources
+where discarded_at is null
+    and case when type = 'intercom' then daily_tick is true else daily_tick is not false end
+    and id > $1
+order by id
+limit $2;
+
+-- name: documents_without_chunks_after
+-- The tick's second keyset page: kept documents with content and no chunks, intercom's only where its source opted in.
+select documents.id, documents.organization_id
+from knowledge_base_documents documents
+left join knowledge_base_sources sources
+    on sources.id = documents.source_id and sources.organization_id = documents.organization_id
+where documents.discarded_at is null
+    and documents.chunks_synced_at is null
+    and documents.content is not null
+    and documents.content <> ''
+    and (coalesce(sources.type, documents.source_type) <> 'intercom' or sources.daily_tick is true)
+    and documents.id > $1
+order by documents.id
+limit $2;

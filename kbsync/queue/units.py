@@ -1,0 +1,61 @@
+"""Library requests as jobs: the one mapping that every way in, the workers and the reconciler share (QU-01, QU-15)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from kbsync.domain.ids import QueueName, job_id, queue_of, tenant_of
+from kbsync.domain.requests import Priority, UnitRequest
+from kbsync.queue.jobs import Enqueued, Enqueuer, JobRequest
+
+
+def job_request(
+    request: UnitRequest,
+    *,
+    priority: Priority,
+    rerun_if_active: bool = False,
+    replace_finished: bool = True,
+) -> JobRequest:
+    """The job of a request: its deterministic id, its JSON as payload, its organization as tenant.
+
+    `rerun_if_active`: for producers and people, never for follow-ups, the tick and the reconciler (QU-03).
+    `replace_finished=False`: for the tick's scan job alone (QU-30)."""
+    return JobRequest(
+        job_id=job_id(request),
+        kind=request.type,
+        payload=request.model_dump(mode="json", exclude_none=True),
+        tenant=tenant_of(request),
+        priority=priority,
+        rerun_if_active=rerun_if_active,
+        replace_finished=replace_finished,
+    )
+
+
+async def enqueue_units(
+    enqueuer: Enqueuer,
+    requests: Iterable[UnitRequest],
+    *,
+    priority: Priority,
+    rerun_if_active: bool = False,
+    replace_finished: bool = True,
+) -> list[Enqueued]:
+    """Puts each request into its queue, one call a queue, and answers in the order of `requests`.
+
+    Raises QueueUnavailable when Redis did not take everything; whole groups may be there, and repeating is safe."""
+    requests = list(requests)
+    answers: dict[int, Enqueued] = {}
+    for queue in QueueName:
+        places = [place for place, request in enumerate(requests) if queue_of(request) is queue]
+        if not places:
+            continue
+        jobs = [
+            job_request(
+                requests[place],
+                priority=priority,
+                rerun_if_active=rerun_if_active,
+                replace_finished=replace_finished,
+            )
+            for place in places
+        ]
+        answers.update(zip(places, await enqueuer.enqueue(queue, jobs), strict=True))
+    return [answers[place] for place in range(len(requests))]
