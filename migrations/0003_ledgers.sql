@@ -14,10 +14,17 @@ create table kbsync.crawl_task_urls (
     outcome text check (outcome in ('stored', 'unchanged', 'gone', 'refused', 'duplicate', 'failed')),
     detail text,
     document_id bigint,
+    -- The shape of the URL and of the page's text: what an endless site repeats (bounds on traps).
+    pattern_key text,
+    text_key text,
     constraint crawl_task_urls_once unique (organization_id, crawl_task_id, url_key),
     constraint crawl_task_urls_outcome_when_finished check ((finished_at is null) = (outcome is null))
 );
 create index crawl_task_urls_unfinished on kbsync.crawl_task_urls (id) where finished_at is null;
+create index crawl_task_urls_by_pattern on kbsync.crawl_task_urls (organization_id, crawl_task_id, pattern_key)
+    where pattern_key is not null;
+create index crawl_task_urls_by_text on kbsync.crawl_task_urls (organization_id, crawl_task_id, text_key)
+    where text_key is not null;
 create index crawl_task_urls_children on kbsync.crawl_task_urls (organization_id, crawl_task_id, md5(parent_url));
 
 -- A unit that somebody asked for and that has not ended since: what the reconciler gives back to Redis (QR-08).
@@ -46,7 +53,8 @@ create table kbsync.outbox (
     refusal text,
     constraint outbox_outcome_when_relayed check ((relayed_at is null) = (outcome is null))
 );
-create index outbox_unrelayed on kbsync.outbox (id) where relayed_at is null;
+-- By organization, because the relay holds the rows of a paused one and serves the others side by side.
+create index outbox_unrelayed on kbsync.outbox (organization_id, id) where relayed_at is null;
 
 create table kbsync.ticks (
     date date primary key,

@@ -13,6 +13,7 @@ from kbsync.api.bodies import parse_enqueue, read_json_body
 from kbsync.api.context import principal_of, rates_of, services_of
 from kbsync.api.problems import Fault, Problem, forbidden, invalid
 from kbsync.api.services import ApiServices
+from kbsync.db.errors import retry_on_conflict
 from kbsync.domain.requests import Priority, Scan, UnitRequest
 from kbsync.library.due import register_many
 from kbsync.library.principals import Principal
@@ -37,8 +38,12 @@ async def accept(services: ApiServices, requests: Sequence[UnitRequest]) -> list
     Redis comes first: a row without a promise would make the reconciler run what a fallback has run already."""
     began = time.monotonic()
     answers = await enqueue_units(services.enqueuer, requests, priority=Priority.NORMAL, rerun_if_active=True)
-    async with services.database.fleet() as connection:
-        await register_many(connection, requests, asked_s_ago=time.monotonic() - began)
+
+    async def register() -> None:
+        async with services.database.fleet() as connection:
+            await register_many(connection, requests, asked_s_ago=time.monotonic() - began)
+
+    await retry_on_conflict(register)
     return answers
 
 
