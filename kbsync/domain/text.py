@@ -1,10 +1,19 @@
-"""Text that Postgres can store (LS-13)."""
+"""Text that Postgres can store and index (LS-13)."""
 
 from __future__ import annotations
 
+import hashlib
 import re
+import unicodedata
 
 _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
+
+# to_tsvector refuses a vector over 1 MB (54000) and leaves out, with a notice, words of 2,047 bytes and more. What a
+# vector takes is its distinct words with their positions, so input this long stays below whatever it is made of:
+# at worst 1 character words with spaces between, each some 6 bytes for 2 of input.
+SEARCHABLE_BYTES = 160_000
+WORD_BYTES = 2_046
+_LONG_RUN = re.compile(r"[^\s]{512,}")
 
 
 def has_unstorable_characters(text: str) -> bool:
@@ -15,3 +24,83 @@ def has_unstorable_characters(text: str) -> bool:
 def storable(text: str) -> str:
     """`text` without NUL and lone surrogates; everything else stays as it is."""
     return _UNSTORABLE.sub("", text)
+
+
+def cap(text: str, limit: int) -> tuple[str, bool]:
+    """`text` cut to at most `limit` characters, and whether anything was cut.
+
+    Cuts after the last line end in the last tenth, else between two characters as a reader sees them (E04)."""
+    if limit < 1:
+        raise ValueError("limit is at least 1 character")
+    if len(text) <= limit:
+        return text, False
+    line_end = text.rfind("\n", limit - limit // 10, limit)
+    cut = line_end + 1 if line_end > 0 else grapheme_boundary(text, limit, 0)
+    return text[:cut], True
+
+
+def content_hash(markdown: str) -> str:
+    """sha256 of the stored Markdown in hex: equal content, equal hash (LS-10)."""
+    return hashlib.sha256(storable(markdown).encode()).hexdigest()
+
+
+def searchable_text(text: str) -> tuple[str, bool]:
+    """What of `text` goes into a tsvector, and whether that is less than all of it (E01).
+
+    Runs without a space are broken below Postgres's word limit, so that their parts are indexed instead of nothing;
+    text over SEARCHABLE_BYTES is cut. The result never raises 54000."""
+    partly = False
+    if len(text) * 4 > WORD_BYTES and _LONG_RUN.search(text) is not None:
+        broken = _LONG_RUN.sub(lambda run: _broken(run.group()), text)
+        partly = broken != text
+        text = broken
+    encoded = text.encode("utf-8", "ignore")
+    if len(encoded) <= SEARCHABLE_BYTES:
+        return text, partly
+    return encoded[:SEARCHABLE_BYTES].decode("utf-8", "ignore"), True
+
+
+def _broken(run: str) -> str:
+    if len(run.encode("utf-8", "ignore")) <= WORD_BYTES:
+        return run
+    # 500 characters are at most 2,000 bytes. A word that a cut goes through is found by neither of its halves.
+    return " ".join(run[start : start + 500] for start in range(0, len(run), 500))
+
+
+# --- characters as a reader sees them -----------------------------------------------------------------------------
+
+_LOOK_BACK = 64  # code points; no emoji or accented letter in use is longer
+_JOINER = "\u200d"
+# Combining marks of the alphabets with many of them are found by category; these are the rest that continue a character.
+_EXTENDERS = re.compile("[\u200c\u200d\ufe00-\ufe0f\U0001f3fb-\U0001f3ff\U000e0020-\U000e007f\U000e0100-\U000e01ef]")
+_VOWEL_OR_TAIL_JAMO = re.compile("[\u1160-\u11ff\ud7b0-\ud7ff]")
+
+
+def grapheme_boundary(text: str, position: int, lowest: int) -> int:
+    """The last place at or before `position` and after `lowest` that cuts no character in two, else `position`."""
+    for candidate in range(position, max(lowest, position - _LOOK_BACK), -1):
+        if _is_boundary(text, candidate):
+            return candidate
+    return position
+
+
+def _is_boundary(text: str, position: int) -> bool:
+    if position <= 0 or position >= len(text):
+        return True
+    before, after = text[position - 1], text[position]
+    if after < "\u0300":  # the common case, quickly
+        return not (before == "\r" and after == "\n")
+    if before == _JOINER or _EXTENDERS.match(after) or _VOWEL_OR_TAIL_JAMO.match(after):
+        return False
+    if unicodedata.category(after) in ("Mn", "Mc", "Me"):
+        return False
+    if _is_flag_letter(after) and _is_flag_letter(before):
+        start = position
+        while start > 0 and position - start < _LOOK_BACK and _is_flag_letter(text[start - 1]):
+            start -= 1
+        return (position - start) % 2 == 0
+    return True
+
+
+def _is_flag_letter(character: str) -> bool:
+    return "\U0001f1e6" <= character <= "\U0001f1ff"
