@@ -40,6 +40,8 @@ alter table knowledge_base_sources add column if not exists sync_started_at time
 alter table knowledge_base_sources add column if not exists held_removal jsonb;
 alter table knowledge_base_sources add column if not exists removal_approved_at timestamptz;
 alter table knowledge_base_sources add column if not exists daily_tick boolean;
+-- Counts the runs of a listing; only the newest run may remove documents or end the run.
+alter table knowledge_base_sources add column if not exists sync_run bigint not null default 0;
 alter table knowledge_base_sources add column if not exists counts jsonb not null default '{}';
 do $$ begin
     alter table knowledge_base_sources add constraint knowledge_base_sources_sync_status_known
@@ -62,6 +64,8 @@ create table if not exists knowledge_base_sections (
 -- Free text can be longer than an index entry may be, so keys over it are its sha256 in hex.
 alter table knowledge_base_sections add column if not exists external_key text;
 alter table knowledge_base_sections add column if not exists seen_in_run bigint;
+-- The parent as the provider names it: it may be listed after its children.
+alter table knowledge_base_sections add column if not exists parent_external_key text;
 create unique index if not exists knowledge_base_sections_by_external_key
     on knowledge_base_sections (organization_id, source_id, external_key);
 
@@ -90,6 +94,10 @@ alter table knowledge_base_documents add column if not exists last_modified text
 alter table knowledge_base_documents add column if not exists source_changed_at timestamptz;
 alter table knowledge_base_documents add column if not exists source_version text;
 alter table knowledge_base_documents add column if not exists seen_in_run bigint;
+-- The source_version and source_changed_at that the stored content was read under: other values in a listing are a change.
+alter table knowledge_base_documents add column if not exists synced_version text;
+alter table knowledge_base_documents add column if not exists synced_changed_at timestamptz;
+alter table knowledge_base_documents add column if not exists unreadable_in_run bigint;
 -- The links of a crawled page: a re-crawl that answers 304 follows them without fetching it again.
 alter table knowledge_base_documents add column if not exists links jsonb;
 create unique index if not exists knowledge_base_documents_by_external_key
@@ -98,6 +106,25 @@ create index if not exists knowledge_base_documents_without_chunks on knowledge_
     where discarded_at is null and chunks_synced_at is null and content is not null and content <> '';
 create index if not exists knowledge_base_documents_of_source
     on knowledge_base_documents (organization_id, source_id, id) where discarded_at is null;
+
+-- Rows that another application wrote before or writes beside kbsync get their key as well, else a listing would double them.
+create or replace function kbsync.set_external_key() returns trigger
+language plpgsql
+set search_path = pg_catalog
+as $$
+begin
+    new.external_key := encode(sha256(convert_to(new.external_id, 'UTF8')), 'hex');
+    return new;
+end
+$$;
+create or replace trigger kbsync_external_key before insert or update of external_id on knowledge_base_documents
+    for each row when (new.external_key is null) execute function kbsync.set_external_key();
+create or replace trigger kbsync_external_key before insert or update of external_id on knowledge_base_sections
+    for each row when (new.external_key is null) execute function kbsync.set_external_key();
+update knowledge_base_documents set external_key = encode(sha256(convert_to(external_id, 'UTF8')), 'hex')
+    where external_key is null;
+update knowledge_base_sections set external_key = encode(sha256(convert_to(external_id, 'UTF8')), 'hex')
+    where external_key is null;
 
 create table if not exists knowledge_base_document_sections (
     id bigserial primary key,

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from kbsync.domain.requests import LibraryRequest
 
+# Follow-ups that are read back from a ledger a page at a time, so that 100,000 of them need no memory.
+FollowUpPages = Callable[[], AsyncIterator[tuple[LibraryRequest, ...]]]
+
 
 @dataclass(frozen=True)
 class Done:
-    """The unit's writes are committed. `follow_ups` are still to be enqueued; `summary` is the job's result (JSON)."""
+    """The unit's writes are committed. `follow_ups` are still to be enqueued, and after them every page of
+    `follow_up_pages`; `summary` is the job's result (JSON)."""
 
     follow_ups: tuple[LibraryRequest, ...] = ()
     summary: Mapping[str, object] = field(default_factory=dict)
+    follow_up_pages: FollowUpPages | None = None
 
 
 @dataclass(frozen=True)
