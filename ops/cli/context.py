@@ -10,9 +10,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from kbsync.queue.fleet import Fleet
+    from collections.abc import Mapping, Sequence
 
-    from kbsync.db.pool import Database
+    from kbsync.db.pool import Connection, Database
+    from kbsync.domain.requests import LibraryRequest, Priority
+    from kbsync.queue.fleet import Fleet
+    from kbsync.queue.jobs import Enqueued
     from kbsync.settings import Settings
 
 T = TypeVar("T")
@@ -67,9 +70,8 @@ class Connected:
 @asynccontextmanager
 async def connected() -> AsyncIterator[Connected]:
     """Both servers, opened for one command. Raises SettingsError or ServerUnavailable."""
-    from kbsync.queue.fleet import Fleet
-
     from kbsync.db.pool import Database
+    from kbsync.queue.fleet import Fleet
 
     settings = settings_here()
     assert settings.database_url
@@ -81,3 +83,27 @@ async def connected() -> AsyncIterator[Connected]:
     finally:
         await fleet.close()
         await database.close()
+
+
+async def enqueue_by_hand(here: Connected, requests: Sequence[LibraryRequest], priority: Priority) -> list[Enqueued]:
+    """As the API does for a producer: into the queue, then owed in Postgres, so that a lost Redis gives it back."""
+    from kbsync.library.due import register_many
+    from kbsync.queue.units import enqueue_units
+
+    done = await enqueue_units(here.fleet, requests, priority=priority, rerun_if_active=True)
+    async with here.database.fleet() as connection:
+        await register_many(connection, requests)
+    return done
+
+
+async def audited(
+    connection: Connection,
+    action: str,
+    target: str,
+    *,
+    reason: str | None = None,
+    detail: Mapping[str, object] | None = None,
+) -> None:
+    from kbsync.library.audit import write
+
+    await write(connection, actor=who(), action=action, target=target, reason=reason, detail=detail)

@@ -14,6 +14,8 @@ others. Prints the address and the admin token; Ctrl-C drains and stops all of i
 Example: kbsync up --port 8080
 """
 
+_QUEUES = typer.Argument(None, help="Queues to work on; without any, all of them.")
+
 
 def add_to(app: typer.Typer) -> None:
     app.command(help=UP_HELP)(up)
@@ -86,7 +88,7 @@ def api(
 
 
 def worker(
-    queues: list[str] = typer.Argument(None, help="Queues to work on; without any, all of them."),
+    queues: list[str] = _QUEUES,
     health_port: int = typer.Option(0, help="Serve /healthz and /readyz on this loopback port; 0 serves none."),
 ) -> None:
     """Run jobs. SIGTERM drains, a second one puts running jobs back at once; both lose and consume nothing.

@@ -1,0 +1,49 @@
+"""A new source with its data source, in one transaction: what `source add` and the demo share."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kbsync.db.pool import Database
+from kbsync.domain.errors import SettingsError
+from kbsync.library import data_sources, organizations, sources
+
+
+@dataclass(frozen=True)
+class NewSource:
+    type: str
+    name: str
+    config: Mapping[str, object]
+    sealed_credentials: str | None = None
+
+
+@dataclass(frozen=True)
+class Registered:
+    organization_id: int
+    source_id: int
+
+
+async def register_source(
+    database: Database, new: NewSource, organization_id: int | None, new_organization: str | None = None
+) -> Registered:
+    """Makes the organization when `new_organization` names one. Raises SettingsError for an unknown organization."""
+    if organization_id is None:
+        async with database.fleet() as connection:
+            organization_id = await organizations.create(connection, new_organization or "")
+    async with database.organization(organization_id) as connection:
+        if await organizations.get(connection, organization_id) is None:
+            raise SettingsError(f"no organization {organization_id}")
+        data_source_id = await data_sources.create(
+            connection, organization_id, provider=new.type, name=new.name, sealed_credentials=new.sealed_credentials
+        )
+        source_id = await sources.create(
+            connection,
+            organization_id,
+            type=new.type,
+            name=new.name,
+            config=new.config,
+            data_source_id=data_source_id,
+        )
+    assert source_id is not None  # the data source was made in this very transaction
+    return Registered(organization_id, source_id)
