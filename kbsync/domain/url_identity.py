@@ -37,28 +37,10 @@ _HOST = re.compile(r"[a-z0-9_](?:[a-z0-9_.-]{0,251}[a-z0-9_])?")
 _NUMERIC_LABEL = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 _TRACKING = frozenset(
-    [
-        "gclid",
-        "dclid",
-        "gbraid",
-        "wbraid",
-        "gclsrc",
-        "fbclid",
-        "msclkid",
-        "mc_cid",
-        "mc_eid",
-        "igshid",
-        "yclid",
-        "ref_src",
-        "twclid",
-        "ttclid",
-        "_ga",
-        "_gl",
-        "_hsenc",
-        "_hsmi",
-        "mkt_tok",
-        "vero_id",
-    ]
+    {
+        *("gclid", "dclid", "gbraid", "wbraid", "gclsrc", "fbclid", "msclkid", "mc_cid", "mc_eid", "igshid", "yclid"),
+        *("ref_src", "twclid", "ttclid", "_ga", "_gl", "_hsenc", "_hsmi", "mkt_tok", "vero_id"),
+    }
 )
 _SESSION = frozenset(["phpsessid", "jsessionid", "cfid", "cftoken", "aspsessionid"])
 # `sid` also names sections and shops: only a value that looks like a token is a session.

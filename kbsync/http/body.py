@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -99,7 +100,7 @@ class Inflater:
 
 def encoding_of(header: str | None) -> str:
     """The one Content-Encoding of a response. Raises ResponseRefused for stacked or unknown ones: none was asked for."""
-    names = [name.strip().lower() for name in (header or "").split(",") if name.strip()]
+    names = [name.strip().lower() for name in re.split(r"[,\n]", header or "") if name.strip()]
     names = [name.removeprefix("x-") for name in names if name != "identity"]
     if not names:
         return "identity"

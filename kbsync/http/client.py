@@ -63,8 +63,8 @@ class Hop:
 
 @dataclass(frozen=True)
 class Response:
-    """An answer of any status. `url` is where it came from after `hops`; header names are lower-case, values of one name
-    joined by a comma; `cut` says that the body was longer than asked for."""
+    """An answer of any status. `url` is where it came from after `hops`; header names are lower-case, the
+    values of a repeated one joined by a line end; `cut` says that the body was longer than asked for."""
 
     status: int
     url: str
@@ -233,7 +233,7 @@ def _joined(answer: ClientResponse) -> dict[str, str]:
     headers: dict[str, str] = {}
     for name, value in answer.headers.items():
         key = name.lower()
-        headers[key] = f"{headers[key]}, {value}" if key in headers and key != "location" else value
+        headers[key] = f"{headers[key]}\n{value}" if key in headers and key != "location" else value
     return headers
 
 
