@@ -1,0 +1,114 @@
+"""A request as Redis holds it: the JSON array `[priority,"tenant","kind",enqueued ms,payload]` (QU-21, QU-22).
+
+Lua reads priority and tenant from its first bytes. `payload` is the request's object. A stock arq producer's call with
+other arguments is `[priority,"tenant","kind",enqueued ms,[args],{kwargs}]`. Pickled bytes are refused unread.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kbsync.domain.errors import PayloadRefused, PayloadTooLarge
+from kbsync.domain.requests import Priority
+from kbsync.queue import strictjson
+from kbsync.queue.jobs import MAX_PAYLOAD_BYTES, JobRequest
+
+PRIORITY_NUMBER = {Priority.URGENT: 0, Priority.NORMAL: 1, Priority.BACKGROUND: 2}
+PRIORITY_OF = {number: priority for priority, number in PRIORITY_NUMBER.items()}
+DEFAULT_TENANT = "default"  # of jobs by stock arq producers
+
+_PLAIN_TENANT = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+_KIND = re.compile(r"[A-Za-z0-9_.:-]{1,64}")
+_JOB_ID = re.compile(r"[^\x00-\x20\x7f]{1,512}")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRequest:
+    priority: Priority
+    tenant: str
+    kind: str
+    enqueued_ms: int
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+    @property
+    def payload(self) -> Mapping[str, object]:
+        """The request's object. Raises PayloadRefused when a stock producer passed something else."""
+        if len(self.args) == 1 and not self.kwargs and isinstance(self.args[0], dict):
+            return self.args[0]
+        if not self.args:
+            return self.kwargs
+        raise PayloadRefused("the job's arguments are not one JSON object")
+
+
+def tenant_key(tenant: str) -> str:
+    """`tenant` as Lua can read it: unusual spellings are hashed, the same one always to the same key."""
+    if _PLAIN_TENANT.fullmatch(tenant):
+        return tenant
+    return "h-" + hashlib.sha256(tenant.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+
+def encode_request(request: JobRequest, enqueued_ms: int) -> bytes:
+    """Raises PayloadTooLarge, or PayloadRefused for what is not JSON or has an unusable id or kind."""
+    if not _JOB_ID.fullmatch(request.job_id):
+        raise PayloadRefused(
+            f"job id {request.job_id[:80]!r} is empty, longer than 512 or has blanks or control characters"
+        )
+    if not _KIND.fullmatch(request.kind):
+        raise PayloadRefused(f"kind {request.kind[:80]!r} is not 1 to 64 of A-Z a-z 0-9 _ . : -")
+    if request.delay_ms < 0:
+        raise PayloadRefused(f"job {request.job_id}: a delay of {request.delay_ms} ms")
+    priority = PRIORITY_NUMBER[request.priority]
+    head = f'[{priority},"{tenant_key(request.tenant)}","{request.kind}",{enqueued_ms},'
+    try:
+        body = strictjson.dumps(dict(request.payload))
+        request.job_id.encode()
+    except (TypeError, ValueError, RecursionError) as error:
+        raise PayloadRefused(f"the payload of job {request.job_id[:80]!r} is not JSON: {error}") from error
+    encoded = head.encode() + body + b"]"
+    if len(encoded) > MAX_PAYLOAD_BYTES:
+        raise PayloadTooLarge(f"job {request.job_id}: {len(encoded)} bytes, at most {MAX_PAYLOAD_BYTES} are taken")
+    return encoded
+
+
+def decode_request(data: bytes) -> StoredRequest:
+    """Reads our array, or the plain dict that arq makes with a plain JSON serializer. Raises PayloadRefused."""
+    value = _json(data)
+    if isinstance(value, dict):
+        return _from_dict(value)
+    if not isinstance(value, list) or len(value) < 5:
+        raise PayloadRefused("the job's bytes are not a request: neither kbsync's array nor arq's object")
+    number, tenant, kind, enqueued, body = value[:5]
+    priority = PRIORITY_OF.get(number) if type(number) is int else None
+    if priority is None or not isinstance(tenant, str) or not isinstance(kind, str) or type(enqueued) is not int:
+        raise PayloadRefused("the job's bytes are not a request: its head is not [priority, tenant, kind, time]")
+    if isinstance(body, dict):
+        return StoredRequest(priority, tenant, kind, enqueued, (body,), {})
+    kwargs = value[5] if len(value) > 5 else {}
+    if not isinstance(body, list) or not isinstance(kwargs, dict):
+        raise PayloadRefused("the job's bytes are not a request: its arguments are no list and object")
+    return StoredRequest(priority, tenant, kind, enqueued, tuple(body), kwargs)
+
+
+def _json(data: bytes) -> object:
+    if not data:
+        raise PayloadRefused("the job's payload is missing in Redis")
+    if data[:1] == b"\x80":
+        raise PayloadRefused(
+            "the job's bytes are pickled: refused unread; the producer must use kbsync's JSON serializer"
+        )
+    try:
+        return strictjson.loads(data)
+    except (ValueError, RecursionError) as error:
+        raise PayloadRefused(f"the job's bytes are not JSON: {error}") from error
+
+
+def _from_dict(value: dict[Any, Any]) -> StoredRequest:
+    kind, args, kwargs, enqueued = value.get("f"), value.get("a", []), value.get("k", {}), value.get("et", 0)
+    if not (isinstance(kind, str) and isinstance(args, list) and isinstance(kwargs, dict) and type(enqueued) is int):
+        raise PayloadRefused("the job's bytes are not a request: an object without arq's f, a, k and et")
+    return StoredRequest(Priority.NORMAL, DEFAULT_TENANT, kind, enqueued, tuple(args), kwargs)

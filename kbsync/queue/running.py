@@ -1,0 +1,106 @@
+"""One run of a job: what its handler sees, and what the worker keeps of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+from typing import Any
+
+from kbsync.domain.errors import PayloadRefused, UnknownRequestVersion
+from kbsync.domain.requests import REQUEST_VERSION, Priority
+from kbsync.queue import strictjson
+from kbsync.queue.encoding import DEFAULT_TENANT, StoredRequest, decode_request
+
+NOTE_CHARACTERS = 500
+
+
+class Interrupt(StrEnum):
+    """Why the worker cancelled a run's task."""
+
+    TIMED_OUT = "timed_out"
+    CANCELLED = "cancelled"
+    LEASE_LOST = "lease_lost"
+    STOPPING = "stopping"
+
+
+class Run:
+    """Implements `jobs.RunningJob`. `refusal` is set instead of a payload when the bytes are no request."""
+
+    __slots__ = (
+        "_changed", "attempt", "attempts", "deadline", "delays", "interrupt", "interrupted_at", "is_final_attempt", "job_id",
+        "latest_progress", "lease_token", "payload", "raw", "refusal", "request", "stalls", "started_ms", "tail", "task",
+    )  # fmt: skip
+
+    def __init__(
+        self,
+        job_id: str,
+        token: str,
+        raw: bytes,
+        meta: bytes,
+        max_attempts: int,
+        started_ms: int,
+        changed: Callable[[Run], None],
+    ) -> None:
+        self.job_id = job_id
+        self.lease_token = token
+        self.raw = raw
+        self.started_ms = started_ms
+        self.attempts, self.stalls, self.delays, self.tail = _counts(meta)
+        self.attempt = self.attempts + 1
+        self.is_final_attempt = self.attempt >= max_attempts
+        self.request: StoredRequest | None = None
+        self.refusal: PayloadRefused | None = None
+        self.payload: Mapping[str, object] = {}
+        self.task: asyncio.Task[None] | None = None
+        self.deadline = 0.0
+        self.interrupt: Interrupt | None = None
+        self.interrupted_at = 0.0
+        self.latest_progress: dict[str, object] | None = None
+        self._changed = changed
+        try:
+            self.request = decode_request(raw)
+            self.payload = self.request.payload
+            _refuse_other_version(self.payload)
+        except PayloadRefused as error:
+            self.refusal = error
+
+    @property
+    def kind(self) -> str:
+        return self.request.kind if self.request else ""
+
+    @property
+    def tenant(self) -> str:
+        return self.request.tenant if self.request else DEFAULT_TENANT
+
+    @property
+    def priority(self) -> Priority:
+        return self.request.priority if self.request else Priority.NORMAL
+
+    def progress(self, done: int, total: int | None = None, note: str = "") -> None:
+        self.latest_progress = {"done": done, "total": total, "note": note[:NOTE_CHARACTERS]}
+        self._changed(self)
+
+    def stop(self, why: Interrupt, now: float) -> None:
+        """Cancels the run's task at its next await. The first reason stays, but a lost lease overrules any."""
+        if self.interrupt is None or why is Interrupt.LEASE_LOST:
+            self.interrupt = why
+        if not self.interrupted_at:
+            self.interrupted_at = now
+        if self.task is not None:
+            self.task.cancel()
+
+
+def _counts(meta: bytes) -> tuple[int, int, int, dict[str, Any]]:
+    if not meta:
+        return 0, 0, 0, {}
+    attempts, stalls, rest = meta.split(b",", 2)
+    digits = len(rest) - len(rest.lstrip(b"0123456789"))
+    tail = strictjson.loads(rest[digits:]) if len(rest) > digits else {}
+    return int(attempts), int(stalls), int(rest[:digits]), tail if isinstance(tail, dict) else {}
+
+
+def _refuse_other_version(payload: Mapping[str, object]) -> None:
+    version = payload.get("version", REQUEST_VERSION)
+    if version != REQUEST_VERSION:
+        raise UnknownRequestVersion(f"request version {version!r} is not known here, {REQUEST_VERSION} is")

@@ -1,0 +1,30 @@
+"""JSON as queues store it: compact, and strict in both directions (no NaN, no lone surrogate survives unescaped)."""
+
+from __future__ import annotations
+
+import json
+
+_compact = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
+_escaped = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
+
+
+def _refuse_constant(name: str) -> object:
+    raise ValueError(f"{name} is not JSON")
+
+
+_decode = json.JSONDecoder(parse_constant=_refuse_constant).decode
+
+
+def dumps(value: object) -> bytes:
+    """Compact UTF-8 JSON. Raises TypeError, ValueError (NaN, cycle) or RecursionError for what is not JSON."""
+    text = _compact(value)
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # a lone surrogate: JSON can say it, UTF-8 can't
+        return _escaped(value).encode()
+
+
+def loads(data: bytes) -> object:
+    """Raises ValueError (also UnicodeDecodeError) or RecursionError for what is not JSON."""
+    value: object = _decode(data.decode())
+    return value
