@@ -64,5 +64,8 @@ def website_config(config: Mapping[str, object]) -> WebsiteConfig:
     try:
         return WebsiteConfig.model_validate(dict(config))
     except ValidationError as error:
-        faults = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
+        faults = "; ".join(
+            f"{'.'.join(map(str, fault['loc']))}: {fault['msg'].removeprefix('Value error, ')}"
+            for fault in error.errors()
+        )
         raise ProviderRefused(f"the website source is set up wrongly: {faults}") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 from collections.abc import Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from kbsync.domain.errors import AddressRefused, ItemUnreadable, ProviderBusy, ProviderRefused, ProviderUnreachable
 from kbsync.domain.url_scope import host_and_port
@@ -12,6 +13,7 @@ from kbsync.http.client import OnHop, Response, SafeClient
 from kbsync.http.errors import RedirectRefused, ResponseRefused
 from kbsync.providers.contract import PageGone, PageRefused, PageUnchanged
 from kbsync.providers.website.robots import MAX_ROBOTS_BYTES, RobotsRules, parse_robots
+from ratelimits.retry_after import parse_retry_after
 
 MAX_SITEMAP_BYTES = 20 * 1024 * 1024
 _HTML_TYPES = frozenset({"text/html", "application/xhtml+xml"})
@@ -136,14 +138,16 @@ def _may_pass(status: int) -> bool:
 
 def _raise_if_retryable(response: Response, what: str) -> None:
     if response.status in _BUSY:
-        raise ProviderBusy(f"{what}: answered {response.status}", _retry_after_s(response))
+        raise _busy(response, what)
     if _may_pass(response.status):
         raise ProviderUnreachable(f"{what}: answered {response.status}")
 
 
-def _retry_after_s(response: Response) -> float | None:
-    value = response.headers.get("retry-after", "").strip()
-    return float(value) if value.isdigit() else None
+def _busy(response: Response, what: str) -> ProviderBusy:
+    pairs = [(name, line) for name, value in response.headers.items() for line in value.split("\n")]
+    wait = parse_retry_after(pairs, now=datetime.now(UTC))
+    message = f"{what}: answered {response.status}"
+    return ProviderBusy(message) if wait is None else ProviderBusy(message, wait.seconds, quota=wait.quota)
 
 
 def _judged(response: Response, *, asked_conditionally: bool) -> Response | PageUnchanged | PageGone | PageRefused:

@@ -8,8 +8,16 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from functools import partial
 
-from kbsync.domain.errors import ItemGone, ItemUnreadable, ProviderError
+from kbsync.domain.errors import (
+    AddressRefused,
+    ItemGone,
+    ItemUnreadable,
+    ProviderError,
+    ProviderRefused,
+    ProviderUnreachable,
+)
 from kbsync.domain.url_identity import Found, found_url, judge_link
 from kbsync.domain.url_scope import TrapGuard, host_and_port, path_of
 from kbsync.http.client import Response, SafeClient
@@ -109,15 +117,19 @@ class WebsiteProvider:
         self, found: FoundUrl, *, etag: str | None = None, last_modified: str | None = None
     ) -> PageResult:
         """One page. Raises ProviderBusy and ProviderUnreachable; all else about the page is in the result."""
-        if not (self._is_start(found.url) or self._scope.contains(found.url)):
+        is_start = found.url == self._start.identity
+        if not (is_start or self._scope.contains(found.url)):
             return PageRefused("out of scope")
         try:
             if not (await self._rules_of(found.fetch_url)).allows(found.fetch_url):
                 return PageRefused("robots.txt forbids it")
-        except ItemUnreadable as error:
+        except (AddressRefused, ProviderRefused) as error:
             return PageRefused(str(error))
         answer = await self._gateway.page(
-            found.fetch_url, etag=etag, last_modified=last_modified, on_hop=self._check_hop
+            found.fetch_url,
+            etag=etag,
+            last_modified=last_modified,
+            on_hop=partial(self._check_hop, any_path=is_start),
         )
         if not isinstance(answer, Response):
             return answer
@@ -165,12 +177,13 @@ class WebsiteProvider:
             self._robots_prefix + origin, lambda: self._gateway.robots(origin), now=time.monotonic(), fresh=fresh
         )
 
-    async def _check_hop(self, url: str) -> None:
-        """Scope and robots hold on every hop, not on the first URL alone (field case D03)."""
+    async def _check_hop(self, url: str, *, any_path: bool) -> None:
+        """Scope and robots hold on every hop, not on the first URL alone (field case D03). `any_path`: the start page is
+        followed wherever it leads on its hosts, because its links are wanted."""
         target = found_url(url, "")
         if target is None or not self._scope.holds_host(target.identity):
             raise RedirectRefused(f"redirected out of scope to {host_and_port(url)[:253]}")
-        if not self._scope.holds_path(target.identity):
+        if not (any_path or self._scope.holds_path(target.identity)):
             raise RedirectRefused(f"redirected out of scope to {path_of(target.identity)[:253]}")
         if reason := self._traps.reason(target.identity):
             raise RedirectRefused(f"redirected into a trap: {reason}")
@@ -197,9 +210,6 @@ class WebsiteProvider:
             return (await self._rules_of(url)).allows(url)
         except ProviderError:
             return True  # another listed host's rules can't be read now: the link is judged again when it is fetched
-
-    def _is_start(self, identity: str) -> bool:
-        return identity == self._start.identity
 
     async def _sitemap_findings(self, rules: RobotsRules) -> SitemapFindings:
         if not self.config.use_sitemaps:
@@ -265,7 +275,10 @@ class WebsiteProvider:
             return None
         if self._traps.reason(target.identity) or not await self._robots_allow(target.fetch_url):
             return None
-        answer = await self._gateway.page(target.fetch_url, etag=None, last_modified=None, on_hop=_no_hop)
+        try:
+            answer = await self._gateway.page(target.fetch_url, etag=None, last_modified=None, on_hop=_no_hop)
+        except ProviderUnreachable:
+            return None
         if not isinstance(answer, Response):
             return None
         other = await asyncio.to_thread(read_page, answer, self._robot)

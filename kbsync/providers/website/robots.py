@@ -10,7 +10,7 @@ import asyncio
 import codecs
 import re
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from weakref import WeakKeyDictionary
 
 from protego import Protego
@@ -76,35 +76,36 @@ def _narrowed_line(line: str, robot: str) -> str:
 
 
 class RobotsCache:
-    """Rules by key, loaded once however many pages ask at the same time. A failure is never kept: the next page asks
-    again. Keys carry the source, because a source's credentials may show it other rules."""
+    """Rules by key, loaded once however many pages ask at the same time: they share the answer, and a failure. A failure
+    is never kept: the next page asks again. Keys carry the source, because its credentials may show it other rules."""
 
     def __init__(self) -> None:
         self._kept: OrderedDict[str, tuple[float, RobotsRules]] = OrderedDict()
-        self._locks: dict[str, asyncio.Lock] = {}
+        self._loading: dict[str, asyncio.Task[RobotsRules]] = {}
 
     async def rules(
-        self, key: str, load: Callable[[], Awaitable[RobotsRules]], *, now: float, fresh: bool = False
+        self, key: str, load: Callable[[], Coroutine[None, None, RobotsRules]], *, now: float, fresh: bool = False
     ) -> RobotsRules:
         """The kept rules if younger than an hour (and not `fresh`), else what `load` answers. `now` is monotonic."""
-        if not fresh and (kept := self._kept.get(key)) is not None and kept[0] > now:
+        kept = self._kept.get(key)
+        if kept is not None and kept[0] > now and not fresh:
             return kept[1]
-        lock = self._locks.setdefault(key, asyncio.Lock())
-        before = self._kept.get(key)
-        try:
-            async with lock:
-                kept = self._kept.get(key)
-                if kept is not None and kept is not before:
-                    return kept[1]  # loaded by another page while this one waited
-                rules = await load()
-                self._kept[key] = (now + _KEPT_S, rules)
-                self._kept.move_to_end(key)
-                while len(self._kept) > _MAX_KEPT:
-                    self._kept.popitem(last=False)
-                return rules
-        finally:
-            if not lock.locked():
-                self._locks.pop(key, None)
+        task = self._loading.get(key)
+        if task is None:
+            task = asyncio.get_running_loop().create_task(load())
+            self._loading[key] = task
+            task.add_done_callback(lambda done: self._loaded(key, now, done))
+        # One page being cancelled must not take the rules away from the others.
+        return await asyncio.shield(task)
+
+    def _loaded(self, key: str, now: float, task: asyncio.Task[RobotsRules]) -> None:
+        self._loading.pop(key, None)
+        if task.cancelled() or task.exception() is not None:
+            return
+        self._kept[key] = (now + _KEPT_S, task.result())
+        self._kept.move_to_end(key)
+        while len(self._kept) > _MAX_KEPT:
+            self._kept.popitem(last=False)
 
 
 _caches: WeakKeyDictionary[SafeClient, RobotsCache] = WeakKeyDictionary()

@@ -123,7 +123,8 @@ def parse_sitemap(body: bytes, base_url: str, limits: SitemapLimits) -> SitemapF
             return SitemapFile(is_sitemap=False)
         if not first.lstrip(b"\xef\xbb\xbf \t\r\n\xff\xfe\xfe").startswith((b"<", b"\x00<")):
             return _text_sitemap(first, pieces, base_url, limits)
-        return _xml_sitemap(first, pieces, base_url, limits)
+        # Space before the XML declaration is a fault that many templates make.
+        return _xml_sitemap(first.lstrip(b" \t\r\n"), pieces, base_url, limits)
     except _Bound as bound:
         return SitemapFile(fault=str(bound))
 
@@ -166,7 +167,8 @@ def _xml_sitemap(first: bytes, pieces: Iterator[bytes], base_url: str, limits: S
 def _salvage(read: bytes, pieces: Iterator[bytes], reader: _Reader) -> str | None:
     """Reads the rest of half-broken XML as text: a stray `&` must not hide the 40,000 URLs behind it. Answers the fault,
     or None when the file's own end was seen."""
-    where = reader.children if reader.root == "sitemapindex" else reader.urls
+    is_index = reader.root == "sitemapindex" or (not reader.root and b"<sitemapindex" in read)
+    where = reader.children if is_index else reader.urls
     tail, text = "", ""
     try:
         for piece in (read, *_lazily(pieces)):
