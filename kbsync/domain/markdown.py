@@ -86,6 +86,12 @@ def without_anchors(markdown: str) -> str:
     return _ANCHORS_AT_LINE_ENDS.sub("", markdown)
 
 
+def plain_text(markdown: str) -> str:
+    """What a reader sees of `markdown`, near enough to index and to quote: link targets and anchors are gone, words stay."""
+    return _LINK_TARGET.sub("]", without_anchors(markdown))
+
+
+_LINK_TARGET = re.compile(r"\]\((?:<[^<>\n]*>|[^()\s]*(?:\([^()\s]*\)[^()\s]*)?)(?:\s\"[^\"\n]*\")?\)")
 _ANCHORS_AT_LINE_ENDS = re.compile(r"[ \t]\{#[^\s{}]+\}(?=[ \t]*$)", re.MULTILINE)
 
 

@@ -13,6 +13,10 @@ _UNSTORABLE = re.compile("[\x00\ud800-\udfff]")
 # at worst 1 character words with spaces between, each some 6 bytes for 2 of input.
 SEARCHABLE_BYTES = 160_000
 WORD_BYTES = 2_046
+_UNSPACED_CHARACTERS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f"
+_UNSPACED = re.compile(f"[{_UNSPACED_CHARACTERS}]+")
+# The marks of a highlight may stand between two characters.
+_SPACES_BETWEEN = re.compile(f" +(?=[\ue000\ue001]?[{_UNSPACED_CHARACTERS}])|(?<=[{_UNSPACED_CHARACTERS}]) +")
 _LONG_RUN = re.compile(r"[^\s]{512,}")
 
 
@@ -47,9 +51,12 @@ def content_hash(markdown: str) -> str:
 def searchable_text(text: str) -> tuple[str, bool]:
     """What of `text` goes into a tsvector, and whether that is less than all of it (E01).
 
+    Chinese and Japanese are written without spaces, which Postgres would take for one long word: each of their
+    characters becomes a word, and a query looks for them as a phrase (`searchable_query`).
     Runs without a space are broken below Postgres's word limit, so that their parts are indexed instead of nothing;
     text over SEARCHABLE_BYTES is cut. The result never raises 54000."""
     partly = False
+    text = _spaced(text)
     if len(text) * 4 > WORD_BYTES and _LONG_RUN.search(text) is not None:
         broken = _LONG_RUN.sub(lambda run: _broken(run.group()), text)
         partly = broken != text
@@ -58,6 +65,29 @@ def searchable_text(text: str) -> tuple[str, bool]:
     if len(encoded) <= SEARCHABLE_BYTES:
         return text, partly
     return encoded[:SEARCHABLE_BYTES].decode("utf-8", "ignore"), True
+
+
+def searchable_query(query: str) -> str:
+    """A web search query in the words of `searchable_text`: unspaced scripts become quoted phrases of characters."""
+    parts = storable(query).split('"')
+    for number, part in enumerate(parts):
+        quoted = number % 2 == 1 and number < len(parts) - 1
+        parts[number] = _UNSPACED.sub(lambda run, q=quoted: _phrase(run.group(), q), part)  # type: ignore[misc]
+    return '"'.join(parts)
+
+
+def unspaced(text: str) -> str:
+    """Undoes for the eye what `searchable_text` did to unspaced scripts."""
+    return _SPACES_BETWEEN.sub("", text)
+
+
+def _spaced(text: str) -> str:
+    return _UNSPACED.sub(lambda run: f" {' '.join(run.group())} ", text)
+
+
+def _phrase(run: str, quoted: bool) -> str:
+    words = " ".join(run)
+    return f" {words} " if quoted else f'"{words}" '
 
 
 def _broken(run: str) -> str:
