@@ -74,22 +74,8 @@ async def count_claimed(
     notes: Sequence[str] = (),
 ) -> None:
     """Before: the row is locked and `claimed` URL rows were inserted in this transaction."""
-    arguments = (organization_id, task_id, claimed, _distinct(reasons), _distinct(notes))
+    arguments = (organization_id, task_id, claimed, distinct_texts(reasons), distinct_texts(notes))
     await connection.execute(_SQL["count_claimed"], *arguments)
-
-
-async def count_finished(
-    connection: Connection,
-    organization_id: int,
-    task_id: int,
-    claimed: int,
-    reasons: Sequence[str] = (),
-    notes: Sequence[str] = (),
-) -> bool:
-    """Before: exactly one URL row was finished and `claimed` were inserted in this transaction. Whether nothing is left."""
-    arguments = (organization_id, task_id, claimed, _distinct(reasons), _distinct(notes))
-    row = await connection.fetchrow(_SQL["count_finished"], *arguments)
-    return row is not None and row["status"] == CrawlStatus.RUNNING and row["urls_pending"] == 0
 
 
 async def run_if_pending(connection: Connection, organization_id: int, task_id: int) -> int | None:
@@ -110,5 +96,6 @@ async def fail(connection: Connection, organization_id: int, task_id: int, error
     return source_id
 
 
-def _distinct(texts: Sequence[str]) -> list[str]:
+def distinct_texts(texts: Sequence[str]) -> list[str]:
+    """Each text once, storable, in order."""
     return list(dict.fromkeys(storable(text) for text in texts))

@@ -181,6 +181,11 @@ class CrawlingProvider(Provider, Protocol):
     @property
     def max_urls(self) -> int: ...
 
+    @property
+    def max_urls_per_pattern(self) -> int:
+        """The bound on URLs of one `url_scope.pattern_of` (D09); the ledger lowers it where `max_urls` is small."""
+        ...
+
     async def crawl_plan(self) -> CrawlPlan: ...
 
     async def crawl_page(

@@ -6,13 +6,14 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import cast
 
 from kbsync.db.pool import Database
-from kbsync.domain.errors import CredentialsRefused
+from kbsync.domain.errors import CredentialsRefused, ProviderRefused
 from kbsync.library import data_sources
 from kbsync.library.credentials import Vault
 from kbsync.library.sources import SourceRow
-from kbsync.providers.contract import Provider, SourceSetup
+from kbsync.providers.contract import CrawlingProvider, Provider, SourceSetup
 
 # A source's type and its setup in, its provider out; raises UnknownProvider.
 BuildProvider = Callable[[str, SourceSetup], Provider]
@@ -32,10 +33,9 @@ class ContentBounds:
 
 @dataclass(frozen=True)
 class CrawlBounds:
-    """Bounds on traps (D09). URLs that share a pattern; pages of one text whose links are still followed."""
+    """A bound on traps (D09): so many pages of one text have their links followed."""
 
-    urls_per_pattern: int = 500
-    pages_per_text: int = 5
+    pages_per_text: int = 10
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,14 @@ class Units:
             yield provider
         finally:
             await provider.close()
+
+    @asynccontextmanager
+    async def crawler_of(self, source: SourceRow) -> AsyncIterator[CrawlingProvider]:
+        """As `provider_of`, for a source that is read by a crawl. Raises ProviderRefused when it is not."""
+        async with self.provider_of(source) as provider:
+            if not provider.crawls:
+                raise ProviderRefused(f"A source of type {source.type} is not read by a crawl.")
+            yield cast(CrawlingProvider, provider)
 
 
 @dataclass(frozen=True)

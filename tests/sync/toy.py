@@ -77,6 +77,7 @@ class ToySite:
     plan: CrawlPlan | None = None
     max_depth: int = 10
     max_urls: int = 1_000
+    max_urls_per_pattern: int = 1_000
     name: str = "toysite"
     crawls: bool = True
     listing_brings_content: bool = False

@@ -37,17 +37,6 @@ set urls_pending = urls_pending + $3, urls_found = urls_found + $3,
     updated_at = now()
 where organization_id = $1 and id = $2;
 
--- name: count_finished
--- The decrement of one finished URL together with the increment of the $3 URLs that it claimed. Answers what is pending.
-update knowledge_base_crawl_tasks
-set urls_pending = urls_pending + $3 - 1, urls_found = urls_found + $3,
-    incomplete_reasons = incomplete_reasons || array(
-        select reason from unnest($4::text[]) reason where reason <> all (incomplete_reasons)),
-    notes = notes || array(select note from unnest($5::text[]) note where note <> all (notes)),
-    updated_at = now()
-where organization_id = $1 and id = $2
-returning status, urls_pending;
-
 -- name: run_task_if_pending
 -- Every seed is claimed: from now on a count of 0 is the end.
 update knowledge_base_crawl_tasks

@@ -1,0 +1,17 @@
+"""When two crawled pages are the same text (D09): a trap repeats its words under ever new addresses."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+_LINK_TARGET = re.compile(r"\]\([^)\n]*\)|<https?:[^>\n]*>")
+_SPACE = re.compile(r"\s+")
+
+
+def same_text_key(markdown: str) -> str | None:
+    """Equal for pages whose words are equal, wherever their links point; None for a page without words."""
+    words = _SPACE.sub(" ", _LINK_TARGET.sub("]", markdown)).strip()
+    if not words:
+        return None
+    return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()

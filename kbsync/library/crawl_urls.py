@@ -1,0 +1,208 @@
+"""The crawl ledger (LS-14): each URL of a crawl is claimed once, finished once and counted once."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from kbsync.db.pool import Connection
+from kbsync.db.statements import Statements
+from kbsync.domain.ids import url_digest
+from kbsync.domain.states import CrawlStatus, CrawlUrlOutcome, UnitEnd
+from kbsync.domain.text import storable
+from kbsync.library.crawl_tasks import distinct_texts
+
+_SQL = Statements.beside(__file__)
+
+MAX_DETAIL_LENGTH = 1_000
+
+
+@dataclass(frozen=True)
+class Link:
+    """One URL to claim: `url` its identity, `fetch_url` the spelling to fetch, `pattern_key` the shape it shares."""
+
+    url: str
+    fetch_url: str
+    pattern_key: str | None = None
+
+    @property
+    def url_key(self) -> str:
+        return url_digest(self.url)
+
+
+@dataclass(frozen=True)
+class ClaimedUrl:
+    """`document_id`, `etag`, `last_modified`, `links` and `has_content` are of the page that the library keeps, if any.
+    `finished_document_id` is what the URL was finished with."""
+
+    id: int
+    url: str
+    url_key: str
+    fetch_url: str
+    depth: int
+    is_finished: bool
+    finished_document_id: int | None
+    task_status: CrawlStatus
+    source_id: int
+    document_id: int | None
+    etag: str | None
+    last_modified: str | None
+    links: tuple[Link, ...]
+    has_content: bool
+
+
+@dataclass(frozen=True)
+class PageContext:
+    """`same_text`: other pages of the crawl with this text, counted to a bound. `claimed`: keys that are in the ledger."""
+
+    same_text: int
+    claimed: frozenset[str]
+
+
+@dataclass(frozen=True)
+class ClaimContext:
+    claimed: frozenset[str]
+    urls_of_pattern: dict[str, int]
+
+
+@dataclass(frozen=True)
+class Finish:
+    """How a URL ends, what its transaction claimed on the way, and what the crawl should say about it."""
+
+    outcome: CrawlUrlOutcome
+    detail: str | None = None
+    document_id: int | None = None
+    text_key: str | None = None
+    claimed: int = 0
+    reasons: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+async def get(connection: Connection, organization_id: int, task_id: int, url: str) -> ClaimedUrl | None:
+    """A claimed URL of a crawl of a kept source; `url` is its identity."""
+    row = await connection.fetchrow(_SQL["claimed_url"], organization_id, task_id, url_digest(url))
+    if row is None:
+        return None
+    values = dict(row)
+    values["task_status"] = CrawlStatus(values["task_status"])
+    values["has_content"] = bool(values["has_content"])
+    values["links"] = tuple(Link(found[0], found[1]) for found in json.loads(values["links"] or "[]"))
+    return ClaimedUrl(**values)
+
+
+async def page_context(
+    connection: Connection,
+    organization_id: int,
+    task_id: int,
+    *,
+    url_key: str,
+    text_key: str | None,
+    link_keys: Sequence[str],
+    text_bound: int,
+) -> PageContext:
+    arguments = (organization_id, task_id, text_key, url_key, list(link_keys), text_bound)
+    row = await connection.fetchrow(_SQL["page_context"], *arguments)
+    assert row is not None
+    return PageContext(row["same_text"], frozenset(row["claimed"]))
+
+
+async def claim_context(
+    connection: Connection, organization_id: int, task_id: int, links: Sequence[Link], pattern_bound: int
+) -> ClaimContext:
+    """Before: the crawl's row is locked, so nobody else claims until this transaction ends."""
+    patterns = sorted({link.pattern_key for link in links if link.pattern_key is not None})
+    arguments = (organization_id, task_id, [link.url_key for link in links], patterns, pattern_bound)
+    row = await connection.fetchrow(_SQL["claim_context"], *arguments)
+    assert row is not None
+    return ClaimContext(frozenset(row["claimed"]), dict(zip(patterns, row["counts"], strict=True)))
+
+
+async def claim(
+    connection: Connection,
+    organization_id: int,
+    task_id: int,
+    links: Sequence[Link],
+    *,
+    parent_url: str | None,
+    depth: int,
+) -> list[Link]:
+    """The links that this call claimed, in their order. Before: the crawl's row is locked; the caller counts them."""
+    by_key = {link.url_key: link for link in links}
+    keys = sorted(by_key)
+    rows = await connection.fetch(
+        _SQL["claim_many"],
+        organization_id,
+        task_id,
+        parent_url,
+        depth,
+        [by_key[key].url for key in keys],
+        keys,
+        [by_key[key].fetch_url for key in keys],
+        [by_key[key].pattern_key for key in keys],
+    )
+    claimed = {row["url_key"] for row in rows}
+    return [link for key, link in by_key.items() if key in claimed]
+
+
+async def finish(
+    connection: Connection,
+    organization_id: int,
+    task_id: int,
+    url_key: str,
+    finish: Finish,
+    *,
+    unit: str,
+    started_at: datetime,
+    ended_as: UnitEnd,
+) -> bool | None:
+    """Finishes a claimed URL, ends its unit and counts it, in one statement (LS-14).
+
+    True when that was the crawl's last URL, False when others are pending, None when it was finished before: then nothing
+    was written, and the caller must give its transaction up."""
+    row = await connection.fetchrow(
+        _SQL["finish_if_unfinished"],
+        organization_id,
+        task_id,
+        url_key,
+        str(finish.outcome),
+        storable(finish.detail)[:MAX_DETAIL_LENGTH] if finish.detail is not None else None,
+        finish.document_id,
+        finish.text_key,
+        finish.claimed,
+        distinct_texts(finish.reasons),
+        distinct_texts(finish.notes),
+        unit,
+        started_at,
+        str(ended_as),
+    )
+    if row is None:
+        return None
+    return bool(row["status"] == CrawlStatus.RUNNING and row["urls_pending"] == 0)
+
+
+@dataclass(frozen=True)
+class UrlPage:
+    """A keyset page of URLs; `last_id` is where the next one begins, None after the last."""
+
+    urls: tuple[str, ...]
+    last_id: int | None
+
+
+async def children_after(
+    connection: Connection, organization_id: int, task_id: int, parent_url: str, after_id: int, limit: int
+) -> UrlPage:
+    """Exactly what a URL claimed (LS-15)."""
+    rows = await connection.fetch(_SQL["children_after"], organization_id, task_id, parent_url, after_id, limit)
+    return UrlPage(tuple(row["url"] for row in rows), rows[-1]["id"] if rows else None)
+
+
+async def seeds_after(connection: Connection, organization_id: int, task_id: int, after_id: int, limit: int) -> UrlPage:
+    """Exactly what the crawl's start claimed."""
+    rows = await connection.fetch(_SQL["seeds_after"], organization_id, task_id, after_id, limit)
+    return UrlPage(tuple(row["url"] for row in rows), rows[-1]["id"] if rows else None)
+
+
+async def start_page_was_read(connection: Connection, organization_id: int, task_id: int) -> bool:
+    return bool(await connection.fetchval(_SQL["start_page_was_read"], organization_id, task_id))

@@ -1,0 +1,31 @@
+"""The end of a crawl: its last counted URL makes it a listing, complete or not, and the source is settled by it (LS-09)."""
+
+from __future__ import annotations
+
+from kbsync.db.pool import Connection
+from kbsync.library import crawl_tasks, crawl_urls, sources
+from kbsync.sync.context import Run
+from kbsync.sync.removal import settle_listing
+
+
+async def complete_crawl(connection: Connection, organization_id: int, task_id: int, run: Run) -> bool:
+    """Before: this transaction made `urls_pending` 0, or found it so. After: the crawl is `completed` and its source
+    `synced`, by exactly one caller. Whether this was the one."""
+    task = await crawl_tasks.complete(connection, organization_id, task_id)
+    if task is None:
+        return False
+    source = await sources.lock(connection, organization_id, task.source_id)
+    if source is None:
+        return True
+    reasons = list(task.incomplete_reasons)
+    if not await crawl_urls.start_page_was_read(connection, organization_id, task_id):
+        reasons.append("the start page could not be read")
+    await settle_listing(
+        connection,
+        source,
+        run=task.id,
+        began_at=task.started_at or run.started_at,
+        incomplete="; ".join(reasons) or None,
+        notes={"urls": task.urls_found},
+    )
+    return True
