@@ -62,6 +62,10 @@ class QueueKeys:
         return f"{self.queue}:wake"
 
     @property
+    def tags(self) -> str:
+        return f"{self.queue}:tags"
+
+    @property
     def active(self) -> str:
         return f"{self.queue}:active"
 

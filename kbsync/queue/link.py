@@ -113,5 +113,6 @@ def raise_if_error(reply: Reply) -> Any:
         text = str(reply)
         if text.startswith("NOSCRIPT"):
             raise NoScript(text)
-        raise MustReconnect(text) if text.startswith(_RECONNECT) else RedisError(text)
+        # Redis 6 wraps what a script met: "ERR Error running script ... -READONLY ..."
+        raise MustReconnect(text) if text.startswith(_RECONNECT) or "-READONLY" in text else RedisError(text)
     return reply

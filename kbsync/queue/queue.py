@@ -5,15 +5,19 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from redis.asyncio import Redis
 
 from kbsync.domain.states import JobState
+from kbsync.queue import strictjson
 from kbsync.queue.encoding import PRIORITY_NUMBER, encode_request, tenant_key
 from kbsync.queue.jobs import Enqueued, EnqueueOutcome, JobRequest
-from kbsync.queue.keys import QueueKeys
+from kbsync.queue.keys import QueueKeys, job_key, result_key, token_key
+from kbsync.queue.listing import Listing
 from kbsync.queue.records import LETTER_OF
 from kbsync.queue.scripts import Argument, run_scripts
+from kbsync.queue.views import JobDetail, JobFilter, Page, ended_detail, live_detail, live_view
 
 MAX_GROUP = 250
 MAX_GROUP_BYTES = 1024 * 1024
@@ -53,6 +57,7 @@ class FleetQueue:
         self.redis = redis
         self.name = name
         self.keys = QueueKeys(name)
+        self.listing = Listing(redis, self.keys)
 
     async def enqueue(self, requests: Sequence[JobRequest]) -> list[Enqueued]:
         """Takes requests in, answers one outcome each, in order.
@@ -82,6 +87,45 @@ class FleetQueue:
         pipe.hexists(self.keys.cfg, "paused")
         waiting, delayed, active, completed, skipped, cancelled, failed, paused = await pipe.execute()
         return QueueCounts(waiting, delayed, active, completed, skipped, cancelled, failed, bool(paused))
+
+    async def page(
+        self, state: JobState, *, cursor: str | None = None, limit: int = 50, where: JobFilter | None = None
+    ) -> Page:
+        """One page of a state. Over ended jobs a filter is exact; over live ones a page looks at 10,000 jobs at most."""
+        return await self.listing.page(state, cursor, limit, where or JobFilter())
+
+    async def detail(self, job_id: str) -> JobDetail | None:
+        """All that is known of a job, live or kept. None when there is none."""
+        keys = self.keys
+        pipe = self.redis.pipeline(transaction=True)
+        pipe.get(job_key(job_id))
+        pipe.get(result_key(job_id))
+        pipe.get(token_key(job_id))
+        pipe.zscore(self.name, job_id)
+        pipe.zscore(keys.active, job_id)
+        for key in (keys.meta, keys.progress, keys.again, keys.stop):
+            pipe.hget(key, job_id)
+        raw, kept, token, score, lease_ends, meta, progress, again, stop = await pipe.execute()
+        if score is None and lease_ends is None:
+            return ended_detail(job_id, kept) if kept is not None else None
+        state = JobState.ACTIVE if score is None else JobState.WAITING if score < 0 else JobState.DELAYED
+        view = live_view(job_id, state, lease_ends if score is None else score, raw or b"", meta)
+        return live_detail(view, raw or b"", meta, progress, token, rerun=again is not None, stop=stop is not None)
+
+    async def workers(self) -> list[dict[str, Any]]:
+        """Health records of workers that beat within the last 15 s (QU-28)."""
+        ids = [worker_id.decode() for worker_id in await self.redis.zrange(self.keys.workers, 0, 999)]
+        records = await self.redis.mget([self.keys.worker(worker_id) for worker_id in ids]) if ids else []
+        return [record for data in records if data and isinstance(record := strictjson.loads(data), dict)]
+
+    async def events(self, after: str = "-", limit: int = 100) -> list[tuple[str, dict[str, list[str]]]]:
+        """Batches of events after an id, oldest first: entry id, {event: job ids} (QU-26)."""
+        first = after if after == "-" else f"({after}"
+        entries = await self.redis.xrange(self.keys.events, min=first, max="+", count=limit)
+        return [
+            (entry_id.decode(), {name.decode(): ids.decode("utf-8", "replace").split() for name, ids in fields.items()})
+            for entry_id, fields in entries
+        ]
 
 
 def _options(request: JobRequest) -> str:

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Any
 
 from kbsync.domain.errors import PayloadRefused, UnknownRequestVersion
 from kbsync.domain.requests import REQUEST_VERSION, Priority
-from kbsync.queue import strictjson
 from kbsync.queue.encoding import DEFAULT_TENANT, StoredRequest, decode_request
+from kbsync.queue.views import read_meta
 
 NOTE_CHARACTERS = 500
 
@@ -46,7 +45,7 @@ class Run:
         self.lease_token = token
         self.raw = raw
         self.started_ms = started_ms
-        self.attempts, self.stalls, self.delays, self.tail = _counts(meta)
+        self.attempts, self.stalls, self.delays, self.tail = read_meta(meta)
         self.attempt = self.attempts + 1
         self.is_final_attempt = self.attempt >= max_attempts
         self.request: StoredRequest | None = None
@@ -89,15 +88,6 @@ class Run:
             self.interrupted_at = now
         if self.task is not None:
             self.task.cancel()
-
-
-def _counts(meta: bytes) -> tuple[int, int, int, dict[str, Any]]:
-    if not meta:
-        return 0, 0, 0, {}
-    attempts, stalls, rest = meta.split(b",", 2)
-    digits = len(rest) - len(rest.lstrip(b"0123456789"))
-    tail = strictjson.loads(rest[digits:]) if len(rest) > digits else {}
-    return int(attempts), int(stalls), int(rest[:digits]), tail if isinstance(tail, dict) else {}
 
 
 def _refuse_other_version(payload: Mapping[str, object]) -> None:

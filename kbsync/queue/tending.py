@@ -44,8 +44,8 @@ class Tender:
         self._link: Link | None = None
         self._owed_task: asyncio.Task[None] | None = None
 
-    async def run(self, link: Link) -> None:
-        """Until cancelled, or the link is gone."""
+    async def run(self, link: Link, armed: Link) -> None:
+        """Until cancelled, or one of the links is gone."""
         self._link = link
         lease_s = self.worker.lease_s
         steps: list[tuple[float, Callable[[], Any]]] = [
@@ -57,11 +57,12 @@ class Tender:
         tasks = [asyncio.create_task(self._repeat(seconds, step)) for seconds, step in steps]
         tasks.append(asyncio.create_task(self._peek_often()))
         try:
-            await link.closed
+            await asyncio.wait((link.closed, armed.closed), return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in tasks:
                 task.cancel()
             if self._owed_task is not None:
+                tasks.append(self._owed_task)
                 self._owed_task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
 

@@ -153,8 +153,12 @@ class FleetWorker(arq.Worker):
         serving = asyncio.create_task(self._stay_connected())
         try:
             await self._stopping.wait()
-            await self._drain()
+        except asyncio.CancelledError:  # whoever runs us is leaving: as after the second signal
+            self.request_stop()
+            self.request_stop()
+            raise
         finally:
+            await self._drain()
             serving.cancel()
             await asyncio.gather(serving, return_exceptions=True)
             await self._leave()
@@ -185,11 +189,8 @@ class FleetWorker(arq.Worker):
                 pause_s = FIRST_PAUSE_S
                 assert self.link is not None
                 assert self._armed_link is not None
-                tending = asyncio.create_task(self.tender.run(self.link))
                 self._kick()
-                await asyncio.wait((self.link.closed, self._armed_link.closed, tending), return_when="FIRST_COMPLETED")
-                tending.cancel()
-                await asyncio.gather(tending, return_exceptions=True)
+                await self.tender.run(self.link, self._armed_link)
                 log.warning("redis_lost", queue=self.queue_name)
             except (RedisError, OSError, TimeoutError) as error:
                 log.warning("redis_unreachable", queue=self.queue_name, error=f"{type(error).__name__}: {error}")
@@ -271,7 +272,9 @@ class FleetWorker(arq.Worker):
         return f"{self._token_head}{self._token_number:x}"
 
     def _send_exchange(self, finishes: list[Finish], want: int, *, whole: bool = False) -> None:
-        assert self.link is not None
+        if self.link is None:
+            self._ended[:0] = finishes
+            return
         token = self._next_token()
         self._in_flight += 1
         self._reserved += want

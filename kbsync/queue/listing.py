@@ -1,0 +1,137 @@
+"""Paged, bounded reading of one state of a queue (QU-18): no KEYS, no unbounded range."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass
+
+from redis.asyncio import Redis
+
+from kbsync.domain.errors import PayloadRefused
+from kbsync.domain.states import ENDED_JOB_STATES, JobState
+from kbsync.queue.keys import QueueKeys, job_key, result_key
+from kbsync.queue.records import LETTER_OF, JobRecord, decode_record
+from kbsync.queue.views import HEAD_BYTES, JobFilter, JobView, Page, ended_view, live_view, unreadable_view
+
+SCAN_LIMIT = 10_000  # of waiting, delayed or active jobs, for one filtered page
+CHUNK = 200
+
+
+@dataclass(frozen=True)
+class Listing:
+    redis: Redis
+    keys: QueueKeys
+
+    async def page(self, state: JobState, cursor: str | None, limit: int, where: JobFilter) -> Page:
+        """Ended jobs newest first; waiting and delayed in the order of their turn; active by lease end."""
+        if state in ENDED_JOB_STATES:
+            return await self._ended_page(state, cursor, limit, where)
+        return await self._live_page(state, int(cursor or 0), limit, where)
+
+    async def _live_page(self, state: JobState, offset: int, limit: int, where: JobFilter) -> Page:
+        jobs: list[JobView] = []
+        looked = 0
+        while looked < SCAN_LIMIT:
+            size = min(CHUNK if not where.matches_all else limit - len(jobs), SCAN_LIMIT - looked)
+            scored = await self._by_rank(state, offset + looked, size)
+            views = await self.live_views(state, scored)
+            for view in views:
+                looked += 1
+                if where.matches(view):
+                    jobs.append(view)
+                if len(jobs) == limit:
+                    return Page(jobs, str(offset + looked), looked)
+            if len(scored) < size:
+                return Page(jobs, None, looked)
+        return Page(jobs, str(offset + looked), looked)
+
+    async def _by_rank(self, state: JobState, first: int, size: int) -> list[tuple[bytes, float]]:
+        if state is JobState.ACTIVE:
+            return list(await self.redis.zrange(self.keys.active, first, first + size - 1, withscores=True))
+        waiting = int(await self.redis.zcount(self.keys.queue, "-inf", "(0"))
+        if state is JobState.WAITING:
+            size = min(size, waiting - first)
+            if size <= 0:
+                return []
+        else:
+            first += waiting
+        found = await self.redis.zrange(self.keys.queue, first, first + size - 1, withscores=True)
+        return [(job_id, score) for job_id, score in found if (score < 0) is (state is JobState.WAITING)]
+
+    async def live_views(self, state: JobState, scored: list[tuple[bytes, float]]) -> list[JobView]:
+        """Reads only the head of each payload. A job that left meanwhile is shown as unreadable."""
+        if not scored:
+            return []
+        pipe = self.redis.pipeline(transaction=False)
+        ids = [job_id.decode("utf-8", "surrogateescape") for job_id, _ in scored]
+        for job_id in ids:
+            pipe.getrange(job_key(job_id), 0, HEAD_BYTES - 1)
+        pipe.hmget(self.keys.meta, ids)
+        *heads, metas = await pipe.execute()
+        return [
+            live_view(job_id, state, score, await self._whole(job_id, head), meta)
+            for job_id, (_, score), head, meta in zip(ids, scored, heads, metas, strict=True)
+        ]
+
+    async def _whole(self, job_id: str, head: bytes) -> bytes:
+        """A payload that is not kbsync's array has its names anywhere: it is read as a whole."""
+        if head[:1] != b"{" or len(head) < HEAD_BYTES:
+            return head
+        return await self.redis.get(job_key(job_id)) or b""
+
+    async def _ended_page(self, state: JobState, cursor: str | None, limit: int, where: JobFilter) -> Page:
+        jobs: list[JobView] = []
+        looked = 0
+        async for index_id, view, _ in self.ended(
+            state, before=cursor, chunk=CHUNK if not where.matches_all else limit
+        ):
+            looked += 1
+            if where.matches(view):
+                jobs.append(view)
+            if len(jobs) == limit:
+                return Page(jobs, index_id, looked)
+        return Page(jobs, None, looked)
+
+    async def ended(
+        self, state: JobState, *, before: str | None = None, chunk: int = CHUNK
+    ) -> AsyncIterator[tuple[str, JobView, JobRecord | None]]:
+        """Kept jobs, newest first, older than index id `before`. The record is None when it can't be read."""
+        key = self.keys.index(LETTER_OF[state])
+        while True:
+            newest = f"({before}" if before else "+"
+            entries = await self.redis.xrevrange(key, max=newest, min="-", count=chunk)
+            ids = [next(iter(fields)).decode("utf-8", "surrogateescape") for _, fields in entries]
+            records = await self.redis.mget([result_key(job_id) for job_id in ids]) if ids else []
+            for (index_id, _), job_id, data in zip(entries, ids, records, strict=True):
+                before = index_id.decode()
+                if data is not None:
+                    yield before, *_shown(job_id, state, data)
+            if len(entries) < chunk:
+                return
+
+    async def scan_live(self, state: JobState) -> AsyncIterator[list[tuple[JobView, float]]]:
+        """Every job that stays in this state meanwhile, at least once, in chunks and in no order."""
+        key = self.keys.active if state is JobState.ACTIVE else self.keys.queue
+        cursor = 0
+        while True:
+            cursor, scored = await self.redis.zscan(key, cursor, count=CHUNK)
+            chosen = [
+                pair for pair in scored if state is JobState.ACTIVE or (pair[1] < 0) is (state is JobState.WAITING)
+            ]
+            for part in _chunks(chosen):
+                views = await self.live_views(state, part)
+                yield [(view, score) for view, (_, score) in zip(views, part, strict=True)]
+            if cursor == 0:
+                return
+
+
+def _shown(job_id: str, state: JobState, data: bytes) -> tuple[JobView, JobRecord | None]:
+    try:
+        record = decode_record(job_id, data)
+    except PayloadRefused:
+        return unreadable_view(job_id, state), None
+    return ended_view(record), record
+
+
+def _chunks(pairs: list[tuple[bytes, float]]) -> Iterable[list[tuple[bytes, float]]]:
+    return (pairs[at : at + CHUNK] for at in range(0, len(pairs), CHUNK))
