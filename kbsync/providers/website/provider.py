@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import re
-import time
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from dataclasses import replace
 from functools import partial
 
@@ -14,12 +13,11 @@ from kbsync.domain.errors import (
     AddressRefused,
     ItemGone,
     ItemUnreadable,
-    ProviderError,
     ProviderRefused,
     ProviderUnreachable,
 )
 from kbsync.domain.url_identity import Found, found_url, judge_link
-from kbsync.domain.url_scope import TrapGuard, host_and_port, path_of
+from kbsync.domain.url_scope import host_and_port, path_of
 from kbsync.http.client import Response, SafeClient
 from kbsync.http.errors import RedirectRefused
 from kbsync.providers.contract import (
@@ -41,7 +39,9 @@ from kbsync.providers.website.config import WebsiteConfig, website_config
 from kbsync.providers.website.gateway import WebsiteGateway
 from kbsync.providers.website.page import PageReading, read_page
 from kbsync.providers.website.robots import RobotsCache, RobotsRules, cache_of, robot_token
-from kbsync.providers.website.sitemap import SitemapFindings, SitemapLimits, read_sitemaps
+from kbsync.providers.website.rules import CrawlRules, origin_of
+from kbsync.providers.website.sitemap import SitemapFindings, read_sitemaps
+from kbsync.providers.website.sitemap_file import SitemapLimits
 
 _IN_THREAD_FROM = 65_536  # bytes of HTML; below it the hand-over costs more than the reading
 _NOINDEX = "asks not to be indexed"
@@ -74,10 +74,9 @@ class WebsiteProvider:
         self._robot = robot_token(client.user_agent)
         self._start = self.config.start
         self._scope = self.config.scope
-        self._traps = TrapGuard()
         self._gateway = WebsiteGateway(client, self._start.fetch_url, setup.credentials, self._robot)
-        self._robots = robots or cache_of(client)
-        self._robots_prefix = f"{setup.organization_id}/{setup.source_id}/"
+        owner = f"{setup.organization_id}/{setup.source_id}"
+        self._rules = CrawlRules(self._scope, self._gateway, robots or cache_of(client), owner)
 
     @property
     def max_depth(self) -> int:
@@ -94,16 +93,16 @@ class WebsiteProvider:
 
     async def crawl_delay_s(self) -> float | None:
         """The start host's Crawl-delay in seconds, at most 30. Raises as `crawl_plan` does."""
-        return (await self._rules_of(self._start.fetch_url)).crawl_delay_s
+        return (await self._rules.robots_of(self._start.fetch_url)).crawl_delay_s
 
     async def crawl_plan(self) -> CrawlPlan:
         """Reads robots.txt and the sitemaps. Raises ProviderUnreachable and ProviderBusy while robots.txt can't be read,
         AddressRefused and ProviderRefused when the site can't be fetched at all."""
-        rules = await self._rules_of(self._start.fetch_url, fresh=True)
+        rules = await self._rules.robots_of(self._start.fetch_url, fresh=True)
         findings = await self._sitemap_findings(rules)
         seeds = [self._start] if rules.allows(self._start.fetch_url) else []
         dropped: Counter[str] = Counter()
-        seeds += await self._followable(findings.urls, dropped)
+        seeds += await self._rules.followable(findings.urls, dropped)
         if not seeds:
             return CrawlPlan((), blocked="blocked by robots: robots.txt forbids the start page")
         reasons = list(findings.incomplete)
@@ -121,7 +120,7 @@ class WebsiteProvider:
         if not (is_start or self._scope.contains(found.url)):
             return PageRefused("out of scope")
         try:
-            if not (await self._rules_of(found.fetch_url)).allows(found.fetch_url):
+            if not (await self._rules.robots_of(found.fetch_url)).allows(found.fetch_url):
                 return PageRefused("robots.txt forbids it")
         except (AddressRefused, ProviderRefused) as error:
             return PageRefused(str(error))
@@ -129,7 +128,7 @@ class WebsiteProvider:
             found.fetch_url,
             etag=etag,
             last_modified=last_modified,
-            on_hop=partial(self._check_hop, any_path=is_start),
+            on_hop=partial(self._rules.check_hop, any_path=is_start),
         )
         if not isinstance(answer, Response):
             return answer
@@ -169,62 +168,23 @@ class WebsiteProvider:
     async def close(self) -> None:
         """Nothing to close: the client is the caller's."""
 
-    # --- robots and scope ---------------------------------------------------------------------------------------
-
-    async def _rules_of(self, url: str, *, fresh: bool = False) -> RobotsRules:
-        origin = url[: url.find("/", url.find("://") + 3)]
-        return await self._robots.rules(
-            self._robots_prefix + origin, lambda: self._gateway.robots(origin), now=time.monotonic(), fresh=fresh
-        )
-
-    async def _check_hop(self, url: str, *, any_path: bool) -> None:
-        """Scope and robots hold on every hop, not on the first URL alone (field case D03). `any_path`: the start page is
-        followed wherever it leads on its hosts, because its links are wanted."""
-        target = found_url(url, "")
-        if target is None or not self._scope.holds_host(target.identity):
-            raise RedirectRefused(f"redirected out of scope to {host_and_port(url)[:253]}")
-        if not (any_path or self._scope.holds_path(target.identity)):
-            raise RedirectRefused(f"redirected out of scope to {path_of(target.identity)[:253]}")
-        if reason := self._traps.reason(target.identity):
-            raise RedirectRefused(f"redirected into a trap: {reason}")
-        if not (await self._rules_of(url)).allows(url):
-            raise RedirectRefused("redirected to a page that robots.txt forbids")
-
-    async def _followable(self, links: Sequence[Found], dropped: Counter[str]) -> list[Found]:
-        """The links in scope that are no trap and that robots.txt allows; `dropped` counts the others that an editor
-        may ask about."""
-        kept: list[Found] = []
-        for link in links:
-            if not self._scope.contains(link.identity):
-                continue
-            if reason := self._traps.reason(link.identity):
-                dropped[f"trap: {reason}"] += 1
-            elif not await self._robots_allow(link.fetch_url):
-                dropped["forbidden by robots.txt"] += 1
-            else:
-                kept.append(link)
-        return kept
-
-    async def _robots_allow(self, url: str) -> bool:
-        try:
-            return (await self._rules_of(url)).allows(url)
-        except ProviderError:
-            return True  # another listed host's rules can't be read now: the link is judged again when it is fetched
-
     async def _sitemap_findings(self, rules: RobotsRules) -> SitemapFindings:
         if not self.config.use_sitemaps:
             return SitemapFindings()
-        origin = self._start.fetch_url[: self._start.fetch_url.find("/", 8)]
         limits = SitemapLimits(max_urls=self.config.max_urls)
         return await read_sitemaps(
-            self._gateway.sitemap, origin, rules.sitemaps, limits, lambda found: self._scope.contains(found.identity)
+            self._gateway.sitemap,
+            origin_of(self._start.fetch_url),
+            rules.sitemaps,
+            limits,
+            lambda found: self._scope.contains(found.identity),
         )
 
     # --- one page -----------------------------------------------------------------------------------------------
 
     async def _as_page(self, found: FoundUrl, answer: Response, reading: PageReading) -> PageResult:
         dropped: Counter[str] = Counter(reading.markup.left_out)
-        links = [] if reading.nofollow else await self._followable(reading.markup.links, dropped)
+        links = [] if reading.nofollow else await self._rules.followable(reading.markup.links, dropped)
         final = judge_link(answer.url, "")
         assert isinstance(final, Found)  # it was fetched
         content, canonical, detail = await self._content(found, final, reading)
@@ -271,9 +231,9 @@ class WebsiteProvider:
         if len(reading.canonicals) != 1 or not others:
             return None
         target = others[0]
-        if not self._scope.contains(target.identity) or self._is_home(target.identity):
+        if self._is_home(target.identity):
             return None
-        if self._traps.reason(target.identity) or not await self._robots_allow(target.fetch_url):
+        if not await self._rules.followable([target], Counter()):
             return None
         try:
             answer = await self._gateway.page(target.fetch_url, etag=None, last_modified=None, on_hop=_no_hop)
