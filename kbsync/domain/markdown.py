@@ -88,10 +88,10 @@ def without_anchors(markdown: str) -> str:
 
 def plain_text(markdown: str) -> str:
     """What a reader sees of `markdown`, near enough to index and to quote: link targets and anchors are gone, words stay."""
-    return _LINK_TARGET.sub("]", without_anchors(markdown))
+    return _WHOLE_LINK.sub(r"\1", without_anchors(markdown))
 
 
-_LINK_TARGET = re.compile(r"\]\((?:<[^<>\n]*>|[^()\s]*(?:\([^()\s]*\)[^()\s]*)?)(?:\s\"[^\"\n]*\")?\)")
+_WHOLE_LINK = re.compile(r"!?\[([^\[\]]*)\]\((?:<[^<>\n]*>|[^()\s]*(?:\([^()\s]*\)[^()\s]*)?)(?:\s\"[^\"\n]*\")?\)")
 _ANCHORS_AT_LINE_ENDS = re.compile(r"[ \t]\{#[^\s{}]+\}(?=[ \t]*$)", re.MULTILINE)
 
 

@@ -5,8 +5,8 @@
 -- organization asked for must be the one the transaction was opened for, or nothing is found.
 --
 -- p_query is in the words of domain.text.searchable_query. Each language the organization has reads it in its own way.
--- A score is: how dense the words stand in the chunk (cover density, title and headings weighing more), plus how much of
--- the document is about them. Beyond p_candidates matching chunks, those with the words in title or headings are ranked,
+-- A score is: how dense and how often the words stand in the chunk (title and headings weighing more), raised by how many
+-- of the document's chunks have them and by how well its title and the query agree. Beyond p_candidates matching chunks, those with the words in title or headings are ranked,
 -- and as many others as there is room for.
 create or replace function kbsync.search_chunks(
     p_organization_id bigint,
@@ -33,7 +33,8 @@ declare
     configurations regconfig[] := '{}';
     queries tsquery[] := '{}';
     wide tsquery;
-    narrow tsquery;
+    wanted text[];
+    any_wanted tsquery;
     one regconfig;
     q tsquery;
     ids bigint[];
@@ -65,21 +66,21 @@ begin
         return;
     end if;
 
+    wanted := array(
+        select distinct replace(replace(m[1], '''''', ''''), '\\', '\')
+        from unnest(queries) as u (t), regexp_matches(u.t::text, '''((?:[^'']|'''')+)''', 'g') as m
+    );
     ids := array(
         select c.id from document_chunks c
         where c.organization_id = p_organization_id and c.source_type = 'KnowledgeBaseDocument' and c.searchable @@ wide
         limit p_candidates + 1
     );
     if cardinality(ids) > p_candidates then
-        -- Any of the words will do here: the whole query is asked of the whole chunk again below.
-        select string_agg(distinct quote_literal(w), ' | ')::tsquery into narrow
-        from unnest(tsvector_to_array(array_to_tsvector(array(
-            select distinct m[1] from unnest(queries) as u (t), regexp_matches(u.t::text, '''((?:[^'']|'''')+)''', 'g') as m
-        )))) as w;
+        select string_agg('''' || replace(replace(w, '\', '\\'), '''', '''''') || '''', ' | ')::tsquery into any_wanted from unnest(wanted) as w;
         ids := array(
             select c.id from document_chunks c
             where c.organization_id = p_organization_id and c.source_type = 'KnowledgeBaseDocument'
-                and ts_filter(c.searchable, '{a,b}') @@ narrow and c.searchable @@ wide
+                and ts_filter(c.searchable, '{a,b}') @@ any_wanted and c.searchable @@ wide
             limit p_candidates / 2
         ) || ids[1:p_candidates / 2];
     end if;
@@ -103,8 +104,14 @@ begin
     ),
     page as (
         select b.id, b.document, b.own, d.source_id, d.title, d.url,
-            (b.own_score * (1 + ln(b.matching) / 4))::double precision as score
+            (b.own_score * (1 + ln(b.matching) / 4)
+                * (1 + 0.6 * t.found / cardinality(wanted) + 0.4 * t.found / greatest(t.words, 1)))::double precision as score
         from best b
+        join lateral (
+            select count(*) as words, count(*) filter (where w = any (wanted)) as found
+            from document_chunks c, unnest(tsvector_to_array(ts_filter(c.searchable, '{a}'))) as w
+            where c.id = b.id
+        ) t on true
         join knowledge_base_documents d on d.id = b.document and d.organization_id = p_organization_id
         where d.discarded_at is null
             and (p_source_id is null or d.source_id = p_source_id)
