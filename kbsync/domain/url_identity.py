@@ -250,8 +250,8 @@ def _authority(authority: str, scheme: str) -> str | NotFollowed:
     if "@" in authority:
         return _CREDENTIALS
     if authority.startswith("["):
-        inner, _, port_part = authority[1:].partition("]")
-        host = _ipv6(inner)
+        inner, closed, port_part = authority[1:].partition("]")
+        host = _ipv6(inner) if closed else _BAD_ADDRESS
     else:
         name, colon, port = authority.partition(":")
         port_part = colon + port

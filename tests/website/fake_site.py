@@ -159,9 +159,11 @@ class FakeSite:
     # --- serving ------------------------------------------------------------------------------------------------
 
     async def __aenter__(self) -> Self:
-        self._server = web.ServerRunner(web.Server(self._serve, access_log=None, max_line_size=32_768))
+        self._server = web.ServerRunner(
+            web.Server(self._serve, access_log=None, max_line_size=32_768), shutdown_timeout=0.1
+        )
         await self._server.setup()
-        tcp = web.TCPSite(self._server, "127.0.0.1", 0, shutdown_timeout=0.1)
+        tcp = web.TCPSite(self._server, "127.0.0.1", 0)
         await tcp.start()
         self.port = self._server.addresses[0][1]
         return self
