@@ -78,9 +78,13 @@ async def count_claimed(
     await connection.execute(_SQL["count_claimed"], *arguments)
 
 
-async def run_if_pending(connection: Connection, organization_id: int, task_id: int) -> int | None:
-    """After: the crawl is `running`. Answers what is pending, or None when it was not `pending`."""
-    pending: int | None = await connection.fetchval(_SQL["run_task_if_pending"], organization_id, task_id)
+async def run_if_pending(
+    connection: Connection, organization_id: int, task_id: int, crawl_delay_s: float | None = None
+) -> int | None:
+    """After: the crawl is `running`. Answers what is pending, or None when it was not `pending`. `crawl_delay_s` is what the
+    host asks for between two fetches."""
+    arguments = (organization_id, task_id, crawl_delay_s)
+    pending: int | None = await connection.fetchval(_SQL["run_task_if_pending"], *arguments)
     return pending
 
 

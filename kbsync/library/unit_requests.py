@@ -34,6 +34,6 @@ async def end(connection: Connection, organization_id: int, unit: str, started_a
     await connection.execute(_SQL["end_run"], organization_id, unit, started_at, str(ended_as))
 
 
-async def abandon(connection: Connection, organization_id: int, unit: str) -> None:
-    """Ends whatever of this unit is open."""
-    await connection.execute(_SQL["abandon_run"], organization_id, unit)
+async def end_now(connection: Connection, organization_id: int, unit: str, ended_as: UnitEnd) -> None:
+    """Ends whatever of this unit is open: it was skipped, or abandoned."""
+    await connection.execute(_SQL["end_now"], organization_id, unit, str(ended_as))

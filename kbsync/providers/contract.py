@@ -129,12 +129,13 @@ class FoundUrl:
 class CrawlPlan:
     """Where a crawl begins. `blocked` ends it before it starts (robots forbid everything ...), in an editor's words.
     `incomplete_reasons` say why the crawl can't prove its listing complete whatever it finds (robots unread, a sitemap
-    too large ...); `notes` are worth showing and prove nothing."""
+    too large ...); `notes` are worth showing and prove nothing. `crawl_delay_s` is what robots.txt asks for."""
 
     seeds: tuple[FoundUrl, ...]
     blocked: str | None = None
     incomplete_reasons: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    crawl_delay_s: float | None = None
 
 
 @dataclass(frozen=True)

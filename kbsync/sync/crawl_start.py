@@ -37,7 +37,7 @@ async def start_crawl(units: Units, request: StartCrawl, run: Run) -> Outcome:
         if plan.blocked is not None:
             return await _fail(units, task, plan.blocked)
         await _claim_seeds(units, task, plan, caps)
-        await retry_on_conflict(lambda: _run(units, task, run))
+        await retry_on_conflict(lambda: _run(units, task, plan, run))
     elif task.status is not CrawlStatus.RUNNING:
         return Done(summary={"status": str(task.status)})
     return Done(summary={"status": "running"}, follow_up_pages=lambda: _seeds(units, task))
@@ -71,10 +71,10 @@ async def _claim_batch(units: Units, task: CrawlTaskRow, plan: CrawlPlan, seeds:
         )
 
 
-async def _run(units: Units, task: CrawlTaskRow, run: Run) -> None:
+async def _run(units: Units, task: CrawlTaskRow, plan: CrawlPlan, run: Run) -> None:
     """From here a count of 0 ends the crawl; seeds that were all finished meanwhile, or none at all, end it here."""
     async with units.database.organization(task.organization_id) as connection:
-        pending = await crawl_tasks.run_if_pending(connection, task.organization_id, task.id)
+        pending = await crawl_tasks.run_if_pending(connection, task.organization_id, task.id, plan.crawl_delay_s)
         if pending == 0:
             await complete_crawl(connection, task.organization_id, task.id, run)
 

@@ -17,7 +17,7 @@ from kbsync.domain.requests import CrawlUrl, LibraryRequest
 from kbsync.domain.states import CrawlStatus, CrawlUrlOutcome, UnitEnd
 from kbsync.library import crawl_pages, crawl_tasks, crawl_urls, documents, sources, unit_requests
 from kbsync.library.crawl_pages import NewPage, StoredPage
-from kbsync.library.crawl_urls import ClaimedUrl, Finish, Link
+from kbsync.library.crawl_urls import ClaimedUrl, Finish
 from kbsync.library.sources import SourceRow
 from kbsync.providers.contract import FoundUrl, PageResult
 from kbsync.sync.context import Run, Units
@@ -45,7 +45,8 @@ class _Visit:
 
 
 async def crawl_url(units: Units, request: CrawlUrl, run: Run) -> Outcome:
-    """Before: the URL is claimed in its crawl, else RecordMissing. After: it is finished and counted, once.
+    """Before: the URL is claimed in its crawl, else RecordMissing. After: it is finished and counted, once; its unit request
+    is ended in the same transaction.
 
     Raises ProviderBusy and ProviderUnreachable: then nothing was written, and `fail_url` ends the last attempt."""
     organization_id = request.organization_id
@@ -54,8 +55,9 @@ async def crawl_url(units: Units, request: CrawlUrl, run: Run) -> Outcome:
         if claimed is None:
             return RecordMissing("crawl URL")
         if claimed.is_finished:
-            return await _replay(connection, request, claimed)
+            return await _replay(connection, request, claimed, run)
         if claimed.task_status not in (CrawlStatus.PENDING, CrawlStatus.RUNNING):
+            await unit_requests.end(connection, organization_id, run.job_id, run.started_at, UnitEnd.DONE)
             return Done(summary={"status": "the crawl has ended"})
         source = await sources.get(connection, organization_id, claimed.source_id)
     if source is None:
@@ -74,7 +76,7 @@ async def crawl_url(units: Units, request: CrawlUrl, run: Run) -> Outcome:
     except _FinishedElsewhere:
         async with units.database.organization(organization_id) as connection:
             claimed = await crawl_urls.get(connection, organization_id, request.crawl_task_id, request.url)
-            return await _replay(connection, request, claimed) if claimed else RecordMissing("crawl URL")
+            return await _replay(connection, request, claimed, run) if claimed else RecordMissing("crawl URL")
 
 
 async def fail_url(units: Units, request: CrawlUrl, run: Run, reason: str, ended_as: UnitEnd) -> None:
@@ -211,7 +213,7 @@ async def _claim(connection: Connection, visit: _Visit, verdict: PageVerdict) ->
     return claims
 
 
-async def _replay(connection: Connection, request: CrawlUrl, claimed: ClaimedUrl) -> Outcome:
+async def _replay(connection: Connection, request: CrawlUrl, claimed: ClaimedUrl, run: Run) -> Outcome:
     """The follow-ups of a finished URL: exactly the children it claimed, and its page's chunks while they are due."""
     organization_id, task_id = request.organization_id, request.crawl_task_id
     urls: list[str] = []
@@ -225,6 +227,7 @@ async def _replay(connection: Connection, request: CrawlUrl, claimed: ClaimedUrl
         connection, organization_id, claimed.document_id
     ):
         follow_ups.insert(0, chunks_of(organization_id, claimed.document_id))
+    await unit_requests.end(connection, organization_id, run.job_id, run.started_at, UnitEnd.DONE)
     return Done(tuple(follow_ups), {"status": "replayed"})
 
 
@@ -234,6 +237,3 @@ def _joined(first: Claims, second: Claims) -> Claims:
         tuple(dict.fromkeys(first.reasons + second.reasons)),
         tuple(dict.fromkeys(first.notes + second.notes)),
     )
-
-
-__all__ = ["Link", "crawl_url", "fail_url"]

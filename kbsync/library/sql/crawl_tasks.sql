@@ -40,7 +40,8 @@ where organization_id = $1 and id = $2;
 -- name: run_task_if_pending
 -- Every seed is claimed: from now on a count of 0 is the end.
 update knowledge_base_crawl_tasks
-set status = 'running', started_at = coalesce(started_at, clock_timestamp()), updated_at = now()
+set status = 'running', started_at = coalesce(started_at, clock_timestamp()), updated_at = now(),
+    config = case when $3::float8 is null then config else config || jsonb_build_object('crawl_delay_s', $3::float8) end
 where organization_id = $1 and id = $2 and status = 'pending'
 returning urls_pending;
 

@@ -28,8 +28,8 @@ update kbsync.unit_requests
 set ended_at = $3, ended_as = $4
 where organization_id = $1 and job_id = $2 and (ended_at is null or ended_at < $3);
 
--- name: abandon_run
--- The unit has ended without its runner seeing it (QU-31).
+-- name: end_now
+-- As end_run, for an end that no run came to: skipped, abandoned.
 update kbsync.unit_requests
-set ended_at = clock_timestamp(), ended_as = 'abandoned'
+set ended_at = clock_timestamp(), ended_as = $3
 where organization_id = $1 and job_id = $2 and (ended_at is null or ended_at < requested_at);
