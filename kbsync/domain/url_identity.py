@@ -4,9 +4,9 @@ Both come from the link as it stands on the page, resolved against the page's ba
 (trimming, backslashes, dot segments, IDNA hosts). They then part ways:
 
 - the *fetch spelling* is the page's own: order of parameters, trailing slash and percent-encoding stay, characters that
-  may not travel in a URL are encoded, the fragment is dropped;
+  may not travel in a URL are encoded, the fragment and an empty query are dropped;
 - the *identity* is safe to compare: unreserved characters decoded, hex in upper case, tracking parameters and session
-  ids dropped, the rest of the query sorted by name (parameters of one name keep their order), an empty query dropped.
+  ids dropped, the rest of the query sorted by name (parameters of one name keep their order).
 
 A trailing slash, `index.html`, `www.` and http/https are never merged by rule: only a redirect or a canonical link can.
 """
@@ -176,7 +176,7 @@ def _spellings(scheme: str, authority: str, path: str, query: str | None) -> Fou
     path = _encoded(_without_dot_segments(path), _ILLEGAL_IN_PATH)
     fetch = f"{scheme}://{authority}{path}"
     identity = f"{scheme}://{authority}{_comparable(_SESSION_IN_PATH.sub('', path)) or '/'}"
-    if query is not None:
+    if query:
         query = _encoded(query, _ILLEGAL_IN_QUERY)
         fetch += f"?{query}"
         kept = _query_identity(query)

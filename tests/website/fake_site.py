@@ -206,7 +206,10 @@ class FakeSite:
         if reply.content_type is not None:
             headers["Content-Type"] = reply.content_type
         response = web.StreamResponse(status=reply.status, headers=headers)
-        response.content_length = len(body)
+        if reply.status in (204, 304):
+            body = b""
+        else:
+            response.content_length = len(body)
         if reply.content_type is None:
             response.headers.pop("Content-Type", None)
         await response.prepare(request)
