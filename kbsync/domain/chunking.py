@@ -84,9 +84,10 @@ def chunk(markdown: str, *, size: int, overlap: int = 0) -> list[Chunk]:
     ValueError for a size under MIN_SIZE or a negative overlap. Text of white space alone has no chunks."""
     if size < MIN_SIZE or overlap < 0:
         raise ValueError(f"size is at least {MIN_SIZE} characters and overlap not negative")
+    overlap = min(overlap, size // 2)
     sections: list[_Section] = [_Section()]
-    groups = _grouped(_pieces(markdown, size, sections), size, sections)
-    return list(_finished(markdown, groups, sections, size, min(overlap, size // 2)))
+    groups = _grouped(_pieces(markdown, size, overlap, sections), size, overlap, sections)
+    return list(_finished(markdown, groups, sections, size, overlap))
 
 
 def estimated_tokens(text: str) -> int:
@@ -99,7 +100,7 @@ def estimated_tokens(text: str) -> int:
 # --- pieces -------------------------------------------------------------------------------------------------------
 
 
-def _pieces(markdown: str, size: int, sections: list[_Section]) -> Iterator[_Piece]:
+def _pieces(markdown: str, size: int, overlap: int, sections: list[_Section]) -> Iterator[_Piece]:
     """The document's blocks, long ones in parts; appends to `sections` as headings come by."""
     found = list(blocks(markdown))
     headings: list[tuple[int, str]] = []
@@ -115,7 +116,7 @@ def _pieces(markdown: str, size: int, sections: list[_Section]) -> Iterator[_Pie
             yield piece
             lead = lead + piece.length if piece.sticky else 0
         else:
-            yield from _cut(markdown, block, piece, size, lead)
+            yield from _cut(markdown, block, piece, size, overlap, lead)
             lead = 0
 
 
@@ -136,7 +137,7 @@ def _missing_end(markdown: str, block: Block, end: int) -> str:
     return block.closing if markdown[end - 1] == "\n" else "\n" + block.closing
 
 
-def _cut(markdown: str, block: Block, whole: _Piece, size: int, lead: int) -> Iterator[_Piece]:
+def _cut(markdown: str, block: Block, whole: _Piece, size: int, overlap: int, lead: int) -> Iterator[_Piece]:
     """The parts of a block longer than a chunk: at line ends where lines mean something, else in its prose."""
     opening, closing = block.opening, block.closing
     if len(opening) + len(closing) + 1 > size // 2:
@@ -144,7 +145,8 @@ def _cut(markdown: str, block: Block, whole: _Piece, size: int, lead: int) -> It
     room = size - len(opening) - len(closing) - (1 if closing else 0)
     first_room = room - lead if lead <= room // 2 else room
     if block.kind in _PROSE:
-        cuts = prose_cuts(markdown, whole.start, whole.end, first_room, room)
+        # What is repeated before a part needs room as well.
+        cuts = prose_cuts(markdown, whole.start, whole.end, min(first_room, room - overlap), room - overlap)
     else:
         # A cut right after the opening lines would make a chunk that shows nothing.
         floor = block.start + len(opening) if opening else 0
@@ -163,12 +165,12 @@ def _cut(markdown: str, block: Block, whole: _Piece, size: int, lead: int) -> It
 # --- chunks -------------------------------------------------------------------------------------------------------
 
 
-def _grouped(pieces: Iterator[_Piece], size: int, sections: list[_Section]) -> Iterator[list[_Piece]]:
+def _grouped(pieces: Iterator[_Piece], size: int, overlap: int, sections: list[_Section]) -> Iterator[list[_Piece]]:
     """Pieces packed into chunks: as many as fit, but a section begins a chunk of its own unless what was packed so far is
     small."""
     group: list[_Piece] = []
     for piece in pieces:
-        if group and _begins_another(group, piece, size, sections):
+        if group and _begins_another(group, piece, size, overlap, sections):
             group, carried = _without_trailing_headings(group, piece, size)
             if group:
                 yield group
@@ -178,8 +180,9 @@ def _grouped(pieces: Iterator[_Piece], size: int, sections: list[_Section]) -> I
         yield group
 
 
-def _begins_another(group: list[_Piece], piece: _Piece, size: int, sections: list[_Section]) -> bool:
-    if piece.prefix or group[-1].suffix or _length(group) + piece.length + piece.start - group[-1].end > size:
+def _begins_another(group: list[_Piece], piece: _Piece, size: int, overlap: int, sections: list[_Section]) -> bool:
+    room = size if group[0].kind is Kind.HEADING or group[0].prefix else size - overlap
+    if piece.prefix or group[-1].suffix or _length(group) + piece.length + piece.start - group[-1].end > room:
         return True
     if piece.kind is not Kind.HEADING:
         return False

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from kbsync.domain.text import grapheme_boundary
+from kbsync.domain.text import grapheme_boundary, next_grapheme_boundary
 
 _SENTENCE_END = re.compile(r"[.!?…][\"'”’)\]]*\s+|[。！？；][”’」』）]*\s*|\n\s*")
 _SPACE = re.compile(r"\s+")
@@ -42,15 +42,11 @@ def line_cuts(text: str, start: int, end: int, first_room: int, room: int, floor
 def overlap_start(text: str, lowest: int, end: int, overlap: int) -> int:
     """Where the last `overlap` characters before `end` begin to make sense; `end` itself when nowhere."""
     begin = max(lowest, end - overlap)
-    if begin == lowest:
-        return lowest
-    window_end = end - 1
     for pattern in (_SENTENCE_END, _SPACE):
-        found = pattern.search(text, begin, window_end)
+        found = pattern.search(text, begin, end - 1)
         if found is not None and found.end() < end:
             return found.end()
-    boundary = grapheme_boundary(text, begin, lowest)
-    return boundary if end - boundary <= overlap else end
+    return next_grapheme_boundary(text, begin, end)
 
 
 def _prose_cut(text: str, start: int, room: int) -> int:

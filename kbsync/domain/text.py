@@ -114,6 +114,14 @@ def grapheme_boundary(text: str, position: int, lowest: int) -> int:
     return position
 
 
+def next_grapheme_boundary(text: str, position: int, highest: int) -> int:
+    """The first place at or after `position` that cuts no character in two; `highest` when there is none near."""
+    for candidate in range(position, min(highest, position + _LOOK_BACK)):
+        if _is_boundary(text, candidate):
+            return candidate
+    return highest
+
+
 def _is_boundary(text: str, position: int) -> bool:
     if position <= 0 or position >= len(text):
         return True

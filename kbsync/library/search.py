@@ -19,7 +19,7 @@ _SQL = Statements.beside(__file__)
 MAX_QUERY = 500
 MAX_LIMIT = 100
 MAX_OFFSET = 10_000
-CANDIDATES = 4_000
+CANDIDATES = 2_000
 # Marks from the private use area: they are taken out of texts first, so that only Postgres can have set them.
 _OPEN, _CLOSE = "\ue000", "\ue001"
 _MARKS = re.compile(f"[{_OPEN}{_CLOSE}]")
