@@ -15,7 +15,7 @@ _LANGUAGE_CLASS = re.compile(
 _NO_LANGUAGE = frozenset(
     {"none", "text", "plaintext", "plain", "default", "notranslate", "source", "highlighter", "rouge"}
 )
-_CLIMB = 3
+_CLIMB = 6
 
 
 def plain_code(pre: LexborNode) -> None:
@@ -36,7 +36,7 @@ def _language(pre: LexborNode) -> str:
     candidates: list[LexborNode | None] = [pre.css_first("code"), pre]
     node = pre.parent
     for _ in range(_CLIMB):
-        if node is None or node.tag not in ("div", "figure", "span", "td"):
+        if node is None or node.tag not in ("div", "figure", "span", "td", "tr", "tbody", "table"):
             break
         candidates.append(node)
         node = node.parent

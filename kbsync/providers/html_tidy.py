@@ -116,7 +116,14 @@ def _length(node: LexborNode) -> int:
 
 def _remove_dead(body: LexborNode) -> None:
     _remove(body.css(_DEAD))
-    _remove([node for node in body.css(_HIDDEN) if _attribute(node, "role") != "tabpanel"])
+    for node in body.css(_HIDDEN):
+        if _attribute(node, "role") != "tabpanel":
+            _remove([node])
+            continue
+        # A tab that is not in front is content all the same.
+        for name in ("hidden", "aria-hidden", "style"):
+            if name in node.attributes:
+                del node.attrs[name]
 
 
 def _remove(nodes: list[LexborNode]) -> None:
