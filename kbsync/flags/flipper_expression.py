@@ -102,7 +102,9 @@ def _not_equal(arguments: Sequence[Value], around: Surroundings) -> Value:
 
 
 def _percentage(arguments: Sequence[Value], around: Surroundings) -> Value:
-    return min(100.0, max(0.0, float(_to_number(_one(arguments)))))
+    percentage = float(_to_number(_one(arguments)))
+    # Ruby's clamp answers the bound itself, an integer: it is another text, so another bucket.
+    return 0 if percentage < 0 else 100 if percentage > 100 else percentage
 
 
 def _percentage_of_actors(arguments: Sequence[Value], around: Surroundings) -> Value:
@@ -127,7 +129,7 @@ def _to_s(value: Value) -> str:
         case float() if not (value == 0 or 1e-4 <= abs(value) < 1e16):
             raise CannotEvaluate("a float that Ruby writes differently")
         case datetime():
-            raise CannotEvaluate("a time as text")
+            return f"{value:%Y-%m-%d %H:%M:%S} UTC"  # every time here is in UTC
         case _:
             return str(value)
 

@@ -87,12 +87,15 @@ EXPRESSIONS = [
     (equal({"String": [True]}, "true"), True, True),
     (equal({"String": [1.0]}, "1.0"), True, True),
     (equal({"Percentage": [150]}, 100), True, True),
+    (equal({"String": [{"Percentage": [-2]}]}, "0"), True, True),
+    (equal({"String": [{"Percentage": [2]}]}, "2.0"), True, True),
     ({"PercentageOfActors": ["x", 100]}, True, True),
     ({"PercentageOfActors": ["x", 0]}, False, False),
     ({"LessThan": [{"Random": [10]}, 10]}, True, True),
     ({"LessThan": [{"Time": ["2020-01-01T00:00:00Z"]}, {"Now": []}]}, True, True),
     ({"LessThan": [{"Time": [4102444800]}, {"Now": []}]}, False, False),
     (equal({"Time": ["2020-01-01 00:00:00 UTC"]}, {"Time": [1577836800]}), True, True),
+    (equal({"String": [{"Time": ["2020-01-01T02:00:00+02:00"]}]}, "2020-01-01 00:00:00 UTC"), True, True),
     ({"Number": [0]}, True, True),  # 0 is true in Ruby
     ({"String": [""]}, True, True),
 ]
