@@ -39,6 +39,7 @@ _BY_LANGUAGE = {
     "th": ("windows-874",),
 }
 _KANA = re.compile("[\u3041-\u30ff]")
+_NOT_ASCII = re.compile("[^\x00-\x7f]")
 _TOLERATED = 1_000  # one unreadable character in so many
 
 
@@ -102,8 +103,8 @@ def _guess(body: bytes) -> tuple[int, str]:
             return 0, text
     for name in ("shift_jis", "euc-jp"):
         text = _strict(body, codec_of(name) or name)
-        # Half of what is not ASCII being syllables is what Japanese looks like, and nothing else does by chance.
-        if text is not None and 2 * len(_KANA.findall(text)) > sum(not character.isascii() for character in text):
+        # A fifth of what is not ASCII being syllables is what Japanese looks like, and nothing else does by chance.
+        if text is not None and 5 * len(_KANA.findall(text)) > len(_NOT_ASCII.findall(text)) > 0:
             return 0, text
     text = body.decode("cp1252", "replace")
     return text.count("\ufffd"), text
