@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from flipper import FeatureFlagClient
 from flipper.bucketing import NoOpBucketer
-from flipper.bucketing import NoOpBucketer
-from flipper.bucketing import NoOpBucketer
 from flipper.contrib.storage import FeatureFlagStoreItem
 
 from kbsync.domain.errors import FlagStoreUnavailable
