@@ -27,9 +27,8 @@ def plain_code(pre: LexborNode) -> None:
     language = _language(pre)
     text = pre.text(deep=True).strip("\n").replace("\r", "")
     marker = f' class="language-{escape(language)}"' if language else ""
-    _drop_gutter_table(pre)
-    # The parser eats one line break after <pre>, so a first one that is not text keeps the others.
     pre.inner_html = f"<code{marker}>{escape(text)}</code>"
+    _drop_gutter_table(pre)
 
 
 def _language(pre: LexborNode) -> str:
@@ -68,5 +67,5 @@ def _drop_gutter_table(pre: LexborNode) -> None:
     while table is not None and table.tag != "table":
         table = table.parent
     if table is not None:
-        table.insert_before(pre)
+        table.insert_before(pre)  # a copy of it
         table.remove()
