@@ -137,6 +137,7 @@ class FleetWorker(arq.Worker):
         self._clock_offset_ms = 0.0
         self._look_timer: asyncio.TimerHandle | None = None
         self._timeout_timer: asyncio.TimerHandle | None = None
+        self._timeouts_at = float("inf")
         self._stopping = asyncio.Event()
         self._now = asyncio.Event()
         self._idle = asyncio.Event()
@@ -388,8 +389,8 @@ class FleetWorker(arq.Worker):
         self._idle.clear()
         self.runs[job_id] = run
         run.deadline = self.loop.time() + self.timeout_s
-        if self._timeout_timer is None:
-            self._timeout_timer = self.loop.call_at(run.deadline, self._sweep_timeouts)
+        if run.deadline < self._timeouts_at:
+            self._sweep_timeouts_at(run.deadline)
         run.task = self.loop.create_task(self._perform(run))
 
     async def _perform(self, run: Run) -> None:
@@ -442,19 +443,25 @@ class FleetWorker(arq.Worker):
         except Exception:  # a reporter's fault is not the job's
             log.exception("on_error_failed", queue=self.queue_name, job_id=run.job_id)
 
+    def _sweep_timeouts_at(self, at: float) -> None:
+        if self._timeout_timer is not None:
+            self._timeout_timer.cancel()
+        self._timeouts_at = at
+        self._timeout_timer = self.loop.call_at(at, self._sweep_timeouts)
+
     def _sweep_timeouts(self) -> None:
+        """All jobs of a queue have one time-out, so the oldest run comes first: no timer a job."""
         now = self.loop.time()
-        self._timeout_timer = None
-        wait_s = self.timeout_s
+        self._timeouts_at = float("inf")
+        overdue = False
         for run in self.runs.values():
             if run.deadline > now:
-                wait_s = run.deadline - now
-                break
+                self._sweep_timeouts_at(min(run.deadline, now + 1.0) if overdue else run.deadline)
+                return
             run.stop(Interrupt.TIMED_OUT, now)  # again each second for one that swallows it
-            wait_s = 1.0
-        if self.runs:
-            overdue = next(iter(self.runs.values())).deadline <= now
-            self._timeout_timer = self.loop.call_later(min(wait_s, 1.0) if overdue else wait_s, self._sweep_timeouts)
+            overdue = True
+        if overdue:
+            self._sweep_timeouts_at(now + 1.0)
 
     # Stop
 
