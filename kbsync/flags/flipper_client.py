@@ -13,7 +13,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from flipper import FeatureFlagClient
 from flipper.bucketing import NoOpBucketer
+from flipper.contrib.redis import RedisFeatureFlagStore
 from flipper.contrib.storage import FeatureFlagStoreItem
+from redis import Redis as BlockingRedis
 
 from kbsync.domain.errors import FlagStoreUnavailable
 
@@ -111,6 +113,13 @@ class FlipperClientFlags:
         # Each store has its own client with its own errors, and none may pass for an answer.
         except Exception as error:
             raise FlagStoreUnavailable(f"the flag store does not answer ({type(error).__name__}: {error})") from error
+
+
+def redis_flags(url: str, *, timeout_s: float = 1.0) -> FlipperClientFlags:
+    """flipper-client's Redis store at `url`, under its default keys."""
+    # The socket gives up too, so that a dead server leaves no threads behind.
+    client: BlockingRedis = BlockingRedis.from_url(url, socket_timeout=timeout_s, socket_connect_timeout=timeout_s)
+    return FlipperClientFlags.over(RedisFeatureFlagStore(client), timeout_s=timeout_s)
 
 
 def _client_data(item: Any) -> dict[str, Any]:

@@ -84,7 +84,7 @@ class KillSwitch:
         await self._change(False, actor, reason, organization_id)
 
     async def describe(self) -> KillSwitchState:
-        """Read from the store itself, not from what `paused` remembers. Raises FlagStoreUnavailable."""
+        """Read from the store itself, not from what `is_paused` remembers. Raises FlagStoreUnavailable."""
         snapshot = await self._flags.snapshot(PAUSE_FLAG)
         organizations = sorted(snapshot.organizations)[:MOST_ORGANIZATIONS]
         try:

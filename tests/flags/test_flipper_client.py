@@ -15,7 +15,7 @@ from redis import Redis as BlockingRedis
 
 from kbsync.domain.errors import FlagStoreUnavailable
 from kbsync.flags.contract import Flags
-from kbsync.flags.flipper_client import FlipperClientFlags
+from kbsync.flags.flipper_client import FlipperClientFlags, redis_flags
 from ops.embedded.process import free_port
 from ops.embedded.redis import EmbeddedRedis
 
@@ -26,7 +26,7 @@ FLAG = "pause_api2_knowledge_base_sync"
 def store(request: pytest.FixtureRequest, redis_server: EmbeddedRedis) -> Any:
     if request.param == "memory":
         return MemoryFeatureFlagStore()
-    client = BlockingRedis.from_url(redis_server.url)
+    client: BlockingRedis = BlockingRedis.from_url(redis_server.url)
     client.flushall()
     return RedisFeatureFlagStore(client)
 
@@ -95,3 +95,13 @@ async def test_a_store_that_is_gone_or_slow_is_said_so() -> None:
     with pytest.raises(FlagStoreUnavailable):
         await FlipperClientFlags.over(Slow(), timeout_s=0.05).is_enabled(FLAG)
     release.set()
+
+
+@pytest.mark.spec("KS-04")
+async def test_the_setting_s_address_is_the_app_s_own_store(redis_server: EmbeddedRedis) -> None:
+    client: BlockingRedis = BlockingRedis.from_url(redis_server.url)
+    client.flushall()
+    FeatureFlagClient(RedisFeatureFlagStore(client)).create(FLAG, is_enabled=True)
+    assert await redis_flags(redis_server.url).is_enabled(FLAG, 7)
+    with pytest.raises(FlagStoreUnavailable):
+        await redis_flags(f"redis://127.0.0.1:{free_port()}/0").is_enabled(FLAG)
