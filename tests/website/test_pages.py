@@ -1,0 +1,372 @@
+"""What becomes of one page: statuses, types, directives, canonicals, validators, credentials (LS-07, LS-16)."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Any
+
+import pytest
+
+from kbsync.domain.errors import ItemGone, ItemUnreadable, ProviderBusy, ProviderRefused, ProviderUnreachable
+from kbsync.http.client import FetchLimits
+from kbsync.providers.contract import (
+    Content,
+    CrawledPage,
+    CrawlingProvider,
+    DocumentRef,
+    ListingEnd,
+    PageGone,
+    PageRefused,
+    PageResult,
+    PageUnchanged,
+    Unchanged,
+)
+from tests.website.crawl import crawl
+from tests.website.fake_site import FakeSite, Reply
+
+
+def _redirect(location: str) -> Reply:
+    return Reply(302, headers={"Location": location})
+
+
+async def fetch(site: FakeSite, path: str = "/p", **config: Any) -> PageResult:
+    return await site.provider(use_sitemaps=False, **config).crawl_page(site.found(path))
+
+
+async def stored(site: FakeSite, path: str = "/p") -> Content:
+    result = await fetch(site, path)
+    assert isinstance(result, CrawledPage)
+    assert result.content is not None
+    return result.content
+
+
+def test_it_keeps_the_contract(site: FakeSite) -> None:
+    provider: CrawlingProvider = site.provider()
+    assert (provider.name, provider.crawls, provider.listing_brings_content) == ("website", True, False)
+
+
+async def test_its_listing_proves_nothing(site: FakeSite) -> None:
+    parts = [part async for part in site.provider().list_items()]
+    assert parts == [ListingEnd(False, "a website is listed by its crawl")]
+
+
+# --- statuses -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("LS-07", "LS-16")
+@pytest.mark.parametrize(
+    ("reply", "result"),
+    [
+        (Reply(404), PageGone(404)),
+        (Reply(410), PageGone(410)),
+        (Reply(401), PageRefused("no access (answered 401)")),
+        (Reply(403), PageRefused("no access (answered 403)")),
+        (Reply(407), PageRefused("no access (answered 407)")),
+        (Reply(451), PageRefused("no access (answered 451)")),
+        (Reply(400), PageRefused("answered 400")),
+        (Reply(405), PageRefused("answered 405")),
+        (Reply(414), PageRefused("answered 414")),
+        (Reply(418), PageRefused("answered 418")),
+        (Reply(501), PageRefused("answered 501")),
+        (Reply(204), PageRefused("no content (answered 204)")),
+        (Reply(300), PageRefused("answered 300")),
+        (Reply(302), PageRefused("answered 302")),
+        (Reply(503, headers={"cf-mitigated": "challenge"}), PageRefused("a bot wall answered (503)")),
+        (Reply(403, headers={"cf-mitigated": "challenge"}), PageRefused("a bot wall answered (403)")),
+        (_redirect("file:///etc/passwd"), PageRefused("redirected to a URL that can't be followed: not http or https")),
+        (_redirect("http://169.254.169.254/"), PageRefused("redirected out of scope to 169.254.169.254")),
+    ],
+)
+async def test_what_is_permanent_for_a_page(site: FakeSite, reply: Reply, result: PageResult) -> None:
+    site.on("/p", reply)
+    assert await fetch(site) == result
+    assert site.times_asked("/p") == 1
+
+
+@pytest.mark.spec("LS-07")
+@pytest.mark.parametrize(
+    "reply",
+    [
+        *(Reply(status) for status in (408, 425, 500, 502, 504, 507, 520, 527, 599)),
+        Reply(304),
+        Reply(reset=True),
+        Reply(body="x" * 500, truncate_to=20),
+    ],
+)
+async def test_what_may_pass_is_raised_for_a_retry(site: FakeSite, reply: Reply) -> None:
+    site.on("/p", reply)
+    with pytest.raises(ProviderUnreachable):
+        await fetch(site)
+    site.on("/p", Reply(body="<p>well again</p>"))
+    assert isinstance(await fetch(site), CrawledPage)
+
+
+@pytest.mark.spec("LS-07", "RL-05")
+@pytest.mark.parametrize("status", [429, 503])
+async def test_a_busy_site_says_when_to_come_back(site: FakeSite, status: int) -> None:
+    in_a_while = format_datetime(datetime.now(UTC) + timedelta(seconds=100), usegmt=True)
+    site.on(
+        "/p",
+        Reply(status, headers={"Retry-After": "120"}),
+        Reply(status, headers={"Retry-After": in_a_while}),
+        Reply(status),
+    )
+    waits = []
+    for _ in range(3):
+        with pytest.raises(ProviderBusy) as caught:
+            await fetch(site)
+        waits.append(caught.value.retry_after_s)
+    assert waits[0] == 120
+    assert waits[1] is not None
+    assert 95 <= waits[1] <= 100
+    assert waits[2] is None
+
+
+@pytest.mark.spec("SE-05", "LS-07")
+async def test_a_slow_or_huge_page_costs_itself_alone(site: FakeSite) -> None:
+    limits = FetchLimits(first_byte_s=0.2, body_bytes=50_000, drip_grace_s=0.1, min_bytes_per_s=2_000)
+    provider = site.provider(client=site.client(limits=limits))
+    site.on("/hang", Reply(hang=True))
+    site.on("/drip", Reply(body="x" * 5_000, drip_s=0.02))
+    site.on("/huge", Reply(body="x" * 100_000))
+    site.on("/bomb", Reply(body=b" " * 5_000_000).gzipped())
+    site.on("/long", Reply(body="x", headers={"X": "y" * 30_000}))
+    for path in ("/hang", "/drip"):
+        with pytest.raises(ProviderUnreachable):
+            await provider.crawl_page(site.found(path))
+    for path in ("/huge", "/bomb", "/long"):
+        assert isinstance(await provider.crawl_page(site.found(path)), PageRefused)
+
+
+# --- types --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("LS-16")
+@pytest.mark.parametrize(
+    ("content_type", "body", "markdown"),
+    [
+        ("text/html", "<h1>Hi</h1>", "# Hi"),
+        ("application/xhtml+xml", "<?xml version='1.0'?><html><body><h1>Hi</h1></body></html>", "# Hi"),
+        ("TEXT/HTML;charset=UTF-8", "<h1>Hi</h1>", "# Hi"),
+        ("text/plain", "a < b\n", "a < b"),
+        ("text/markdown; charset=utf-8", "# Hi\n\ntext", "# Hi\n\ntext"),
+        (None, "<h1>Hi</h1>", "# Hi"),
+        (None, "plain", "plain"),
+    ],
+)
+async def test_text_in_its_forms_is_content(site: FakeSite, content_type: str | None, body: str, markdown: str) -> None:
+    site.on("/p", Reply(body=body, content_type=content_type))
+    assert (await stored(site)).markdown == markdown
+
+
+@pytest.mark.spec("LS-16")
+@pytest.mark.parametrize(
+    ("reply", "detail"),
+    [
+        (Reply(body=b"%PDF", content_type="application/pdf"), "not text: application/pdf"),
+        (Reply(body=b"x", content_type="image/png"), "not text: image/png"),
+        (Reply(body=b"{}", content_type="application/json"), "not text: application/json"),
+        (Reply(body=b"\x00\x01", content_type=None), "neither a type nor text"),
+        (Reply(body="x", headers={"Content-Disposition": "Attachment; filename=x.html"}), "a download, not a page"),
+        (Reply(body=""), "no text"),
+        (Reply(body="", content_type="text/plain"), "no text"),
+        (Reply(body="<html><body><div id=root></div></body></html>"), "empty until scripts run: needs rendering"),
+        (Reply(body="<title>Page not found</title><h1>Oops</h1>"), "an error page answered with status 200"),
+        (Reply(body="<title>404</title><h1>Oops</h1>"), "an error page answered with status 200"),
+        (Reply(body="<title>Seite nicht gefunden | Acme</title><p>Hm</p>"), "an error page answered with status 200"),
+    ],
+)
+async def test_what_is_no_content_is_refused_with_its_reason(site: FakeSite, reply: Reply, detail: str) -> None:
+    site.on("/p", reply)
+    assert await fetch(site) == PageRefused(detail)
+
+
+async def test_a_page_about_errors_is_content(site: FakeSite) -> None:
+    site.page("/p", "<h1>404 Not Found</h1>" + "<p>The status that says so, explained at length.</p>" * 50, title="404")
+    assert (await stored(site)).title
+    site.page("/q", "<h1>Files</h1><p>x</p>", title="Handling 'file not found' errors")
+    assert (await stored(site, "/q")).title
+
+
+async def test_a_page_without_text_still_leads_on(site: FakeSite) -> None:
+    site.page("/p", "<nav><a href='/a'>a</a></nav>")
+    result = await fetch(site)
+    assert isinstance(result, CrawledPage)
+    assert (result.content, result.detail) == (None, "no text")
+    assert [link.url for link in result.links] == [site.at("/a")]
+
+
+async def test_titles_and_languages(site: FakeSite) -> None:
+    site.on("/a", Reply(body="<html lang='de-AT'><body><p>x</p></body></html>"))
+    site.on("/b", Reply(body="<p>x</p>", headers={"Content-Language": "fr, en"}))
+    site.on("/c.md", Reply(body="## Deep heading\n\nx", content_type="text/markdown"))
+    site.on("/d.txt", Reply(body="x", content_type="text/plain"))
+    assert (await stored(site, "/a")).language == "de-AT"
+    assert (await stored(site, "/a")).title == "/a"
+    assert (await stored(site, "/b")).language == "fr"
+    assert (await stored(site, "/c.md")).title == "Deep heading"
+    assert (await stored(site, "/d.txt")).title == "d.txt"
+
+
+# --- directives ---------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("LS-16")
+@pytest.mark.parametrize(
+    ("meta", "header", "is_stored", "is_followed"),
+    [
+        ("", "", True, True),
+        ("noindex", "", False, True),
+        ("NoIndex, Follow", "", False, True),
+        ("nofollow", "", True, False),
+        ("none", "", False, False),
+        ("index", "noindex", False, True),
+        ("", "none", False, False),
+        ("", "otherbot: noindex", True, True),
+        ("", "kbsync: noindex", False, True),
+    ],
+)
+async def test_robots_meta_and_header(
+    site: FakeSite, meta: str, header: str, is_stored: bool, is_followed: bool
+) -> None:
+    html = f"<html><head><meta name=robots content='{meta}'></head><body><p>text</p><a href='/a'>a</a></body></html>"
+    site.on("/p", Reply(body=html, headers={"X-Robots-Tag": header} if header else {}))
+    result = await fetch(site)
+    assert isinstance(result, CrawledPage)
+    assert (result.content is not None, bool(result.links)) == (is_stored, is_followed)
+    assert is_stored or result.detail == "asks not to be indexed"
+
+
+# --- canonicals ---------------------------------------------------------------------------------------------------
+
+CANONICAL = "<html><head><link rel=canonical href='{}'></head><body><p>text</p></body></html>"
+
+
+@pytest.mark.spec("LS-16")
+async def test_a_copy_names_its_original(site: FakeSite) -> None:
+    site.page("/p?print=1", CANONICAL.format("/p"))
+    site.page("/p", CANONICAL.format("/p"))
+    result = await fetch(site, "/p?print=1")
+    assert isinstance(result, CrawledPage)
+    assert (result.content, result.canonical) == (None, site.found("/p"))
+    assert result.detail == "names another page as its canonical one"
+    assert (await stored(site)).markdown == "text"
+    site.on("/q", Reply(body="<p>by header</p>", headers={"Link": '</p>; rel="canonical"'}))
+    result = await fetch(site, "/q")
+    assert isinstance(result, CrawledPage)
+    assert result.canonical == site.found("/p")
+
+
+@pytest.mark.spec("LS-16", "SE-03", "LS-17")
+@pytest.mark.parametrize(
+    "target",
+    [
+        "http://elsewhere.test/p",
+        "http://169.254.169.254/latest/",
+        "http://[::ffff:127.0.0.1]/",
+        "/",
+        "/missing",
+        "/moved",
+        "/noindex",
+        "/third",
+        "/excluded/x",
+        "/broken",
+        "/forbidden",
+        "javascript:x",
+        "",
+    ],
+)
+async def test_a_canonical_link_that_can_t_be_believed_is_ignored(site: FakeSite, target: str) -> None:
+    site.robots("User-agent: *\nDisallow: /forbidden\n")
+    site.page("/p", CANONICAL.format(target))
+    site.page("/", "<p>home</p>")
+    site.redirect("/moved", "/")
+    site.page("/noindex", "<p>x</p>", X_Robots_Tag="noindex")
+    site.page("/third", CANONICAL.format("/other"))
+    site.on("/broken", Reply(500))
+    for path in ("/excluded/x", "/forbidden"):
+        site.page(path, "<p>x</p>")
+    result = await fetch(site, exclude_paths=["/excluded"])
+    assert isinstance(result, CrawledPage)
+    assert result.content is not None
+    assert result.canonical is None
+    assert not {"/excluded/x", "/forbidden"} & set(site.targets)
+
+
+async def test_several_canonicals_are_none(site: FakeSite) -> None:
+    site.page("/p", CANONICAL.format("/a").replace("</head>", "<link rel=canonical href='/b'></head>"))
+    assert (await stored(site)).markdown == "text"
+
+
+# --- conditional requests -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("LS-16")
+async def test_validators_are_kept_verbatim_and_sent_back(site: FakeSite) -> None:
+    modified = "Wed, 21 Oct 2015 07:28:00 GMT"
+    site.on("/p", Reply(body="<p>x</p>", headers={"ETag": 'W/"a-gzip"', "Last-Modified": modified}))
+    content = await stored(site)
+    assert (content.etag, content.last_modified) == ('W/"a-gzip"', modified)
+    again = await site.provider().crawl_page(site.found("/p"), etag=content.etag, last_modified=content.last_modified)
+    assert again == PageUnchanged()
+    assert site.requests[-1].headers["If-Modified-Since"] == modified
+    changed = await site.provider().crawl_page(site.found("/p"), etag='"old"')
+    assert isinstance(changed, CrawledPage)
+    assert isinstance(await site.provider().crawl_page(site.found("/p"), etag='"x\r\nEvil: 1"'), CrawledPage)
+    assert "Evil" not in site.requests[-1].headers
+
+
+@pytest.mark.spec("LS-07", "LS-16")
+async def test_one_document_is_fetched_again(site: FakeSite) -> None:
+    provider = site.provider()
+    site.on("/p", Reply(body="<p>x</p>", headers={"ETag": '"a"'}))
+    ref = DocumentRef(site.at("/p"), site.at("/p"))
+    content = await provider.fetch_document(ref)
+    assert isinstance(content, Content)
+    assert content.markdown == "x"
+    assert await provider.fetch_document(DocumentRef("x", site.at("/p"), etag='"a"')) == Unchanged()
+    for reply, error in (
+        (Reply(404), ItemGone),
+        (Reply(410), ItemGone),
+        (Reply(403), ItemUnreadable),
+        (Reply(body="x", headers={"X-Robots-Tag": "noindex"}), ItemGone),
+        (Reply(body=""), ItemUnreadable),
+        (Reply(500), ProviderUnreachable),
+        (Reply(429), ProviderBusy),
+    ):
+        site.on("/p", reply)
+        with pytest.raises(error):
+            await provider.fetch_document(ref)
+    with pytest.raises(ItemUnreadable):
+        await provider.fetch_document(DocumentRef("mailto:x", None))
+
+
+# --- credentials --------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.spec("LS-19")
+async def test_credentials_go_to_the_start_host_alone(site: FakeSite) -> None:
+    async with FakeSite() as other:
+        other.page("/x", "<p>x</p>")
+        site.page("/", f"<p>x</p><a href='{other.at('/x')}'>x</a><a href='/hop'>y</a>")
+        site.redirect("/hop", other.at("/x"))
+        secrets = {"username": "ann", "password": "pw:1", "header_X-Token": "secret"}
+        provider = site.provider(hosts=[other.host], credentials=secrets)
+        done = await crawl(provider)
+        assert len(done.rows) == 3
+        assert all(asked.headers["Authorization"] == "Basic YW5uOnB3OjE=" for asked in site.requests)
+        assert all(asked.headers["X-Token"] == "secret" for asked in site.requests)
+        assert other.requests
+        assert not any({"Authorization", "X-Token"} & set(asked.headers) for asked in other.requests)
+        assert "secret" not in repr(done)
+    with pytest.raises(ProviderRefused) as caught:
+        site.provider(credentials={"header_X": "a\r\nb"})
+    assert "a\r\nb" not in str(caught.value)
+
+
+async def test_who_asks_is_told(site: FakeSite) -> None:
+    site.page("/", "<p>x</p>")
+    await crawl(site.provider())
+    assert all(asked.headers["User-Agent"].startswith("kbsync/") for asked in site.requests)
+    assert not any("Cookie" in asked.headers for asked in site.requests)
