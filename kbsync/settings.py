@@ -34,6 +34,7 @@ class Settings(BaseSettings):
     sync_timeout_s: float = Field(300, gt=0)
     chunks_timeout_s: float = Field(300, gt=0)
     lease_s: float = Field(15, gt=0)
+    first_backoff_s: float = Field(60, gt=0)
     max_stalls: int = Field(3, ge=0)
     drain_s: float = Field(10, ge=0)
     # None: 60 a minute in the production profile, none in the embedded one (RL table, chunks queue).

@@ -43,7 +43,7 @@ RunScan = Callable[[Scan, RunningJob], Awaitable[Outcome]]
 
 
 class PauseView(Protocol):
-    async def is_paused(self, organization_id: int | None) -> bool:
+    async def paused(self, organization_id: int | None) -> bool:
         """Raises FlagStoreUnavailable (KS-05)."""
         ...
 
@@ -117,7 +117,7 @@ class UnitRunner:
     # The steps
 
     async def _stand_down_if_paused(self, request: LibraryRequest, job: RunningJob) -> bool:
-        if not await self.kill_switch.is_paused(request.organization_id):
+        if not await self.kill_switch.paused(request.organization_id):
             return False
         async with self.database.organization(request.organization_id) as connection:
             await unit_requests.end_now(connection, request.organization_id, job.job_id, UnitEnd.SKIPPED)

@@ -68,7 +68,7 @@ class KillSwitch:
         self._read_at = 0.0
         self._refresh: asyncio.Task[FlagSnapshot] | None = None
 
-    async def is_paused(self, organization_id: int | None) -> bool:
+    async def paused(self, organization_id: int | None) -> bool:
         """Whether a unit of this organization (None: of the whole fleet, such as the tick) must not run.
 
         At most `refresh_s` stale; however many ask at once, the store is read once. Raises FlagStoreUnavailable."""

@@ -72,6 +72,12 @@ async def get(connection: Connection, organization_id: int, source_id: int) -> S
     return _row(await connection.fetchrow(_SQL["source_by_id"], organization_id, source_id))
 
 
+async def kept(connection: Connection, organization_id: int) -> list[SourceRow]:
+    """This organization's sources that were not discarded, oldest first."""
+    rows = [_row(record) for record in await connection.fetch(_SQL["kept_sources"], organization_id)]
+    return [row for row in rows if row is not None]
+
+
 async def lock(connection: Connection, organization_id: int, source_id: int) -> SourceRow | None:
     """As `get`, and nobody else ends a run of it before this transaction does."""
     return _row(await connection.fetchrow(_SQL["source_for_update"], organization_id, source_id))

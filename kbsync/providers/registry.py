@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from kbsync.domain.errors import UnknownProvider
 from kbsync.http.client import SafeClient
 from kbsync.providers.contract import Provider, SourceSetup
+from kbsync.providers.files.provider import FilesProvider
 from kbsync.providers.website.provider import WebsiteProvider
 
 
@@ -27,6 +28,7 @@ class ProviderEnvironment:
 Factory = Callable[[SourceSetup, ProviderEnvironment], Provider]
 
 FACTORIES: Mapping[str, Factory] = {
+    "files": lambda setup, environment: FilesProvider(setup, environment.files_roots),
     "website": lambda setup, environment: WebsiteProvider(setup, environment.client_of(setup)),
 }
 

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import sys
 
-from ops.cli.app import app
-
 EXIT_FAILED = 1
 EXIT_USAGE = 2
 EXIT_UNAVAILABLE = 3
@@ -17,6 +15,7 @@ EXIT_UNAVAILABLE = 3
 def main() -> None:
     """Runs the command line; a known error is one line on standard error, never a traceback."""
     from kbsync.domain.errors import KbsyncError, ServerUnavailable, SettingsError
+    from ops.cli.app import app
 
     try:
         app()

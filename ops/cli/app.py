@@ -5,7 +5,8 @@ from __future__ import annotations
 import typer
 
 import kbsync
-from ops.cli import library, processes, queues, sources, switch, tokens
+from ops.cli import library as library_verbs
+from ops.cli import processes, queues, sources, switch, tokens
 
 app = typer.Typer(
     name="kbsync",
@@ -31,7 +32,7 @@ def _root(
 
 
 processes.add_to(app)
-library.add_to(app)
+library_verbs.add_to(app)
 switch.add_to(app)
 queues.add_to(app)
 app.add_typer(sources.group, name="source")

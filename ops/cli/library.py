@@ -26,7 +26,6 @@ def search(
     Example: kbsync search "vacuum freeze" --organization 1
     """
     from kbsync.library.search import search as search_library
-
     from ops.cli.context import connected, run
     from ops.hits import hit_as_json, print_hit
 

@@ -26,7 +26,7 @@ from producers.outbox_relay import OutboxRelay
 
 
 class NeverPaused:
-    async def is_paused(self, organization_id: int | None) -> bool:
+    async def paused(self, organization_id: int | None) -> bool:
         return False
 
 

@@ -50,13 +50,13 @@ def test_the_flag_s_name_is_the_one_that_the_producer_app_reads() -> None:
 async def test_an_answer_is_at_most_a_second_old(database: Database, clock: Clock) -> None:
     flags = MemoryFlags()
     switch = KillSwitch(flags, database, clock=clock)
-    assert not await switch.is_paused(7)
+    assert not await switch.paused(7)
     await flags.set_boolean(PAUSE_FLAG, True)  # somebody else's change
     clock.now += 0.999
-    assert not await switch.is_paused(7)
+    assert not await switch.paused(7)
     assert flags.reads == 1
     clock.now += 0.001
-    assert await switch.is_paused(7)
+    assert await switch.paused(7)
     assert flags.reads == 2
 
 
@@ -64,7 +64,7 @@ async def test_an_answer_is_at_most_a_second_old(database: Database, clock: Cloc
 async def test_many_askers_cost_one_read(database: Database, clock: Clock) -> None:
     flags = SlowFlags()
     switch = KillSwitch(flags, database, clock=clock)
-    askers = [asyncio.create_task(switch.is_paused(n)) for n in range(100)]
+    askers = [asyncio.create_task(switch.paused(n)) for n in range(100)]
     await flags.asked.wait()
     askers[0].cancel()  # the one that began the read
     await asyncio.sleep(0)
@@ -79,13 +79,13 @@ async def test_many_askers_cost_one_read(database: Database, clock: Clock) -> No
 async def test_the_age_of_an_answer_counts_from_when_it_was_asked_for(database: Database, clock: Clock) -> None:
     flags = SlowFlags()
     switch = KillSwitch(flags, database, clock=clock)
-    asker = asyncio.create_task(switch.is_paused(7))
+    asker = asyncio.create_task(switch.paused(7))
     await flags.asked.wait()
     clock.now += 0.9
     flags.release.set()
     assert not await asker
     clock.now += 0.1
-    await switch.is_paused(7)
+    await switch.paused(7)
     assert flags.reads == 2
 
 
@@ -93,7 +93,7 @@ async def test_the_age_of_an_answer_counts_from_when_it_was_asked_for(database: 
 async def test_an_answer_that_comes_too_late_is_no_answer(database: Database, clock: Clock) -> None:
     flags = SlowFlags()
     switch = KillSwitch(flags, database, clock=clock)
-    asker = asyncio.create_task(switch.is_paused(7))
+    asker = asyncio.create_task(switch.paused(7))
     await flags.asked.wait()
     clock.now += 1.1
     flags.release.set()
@@ -105,32 +105,32 @@ async def test_an_answer_that_comes_too_late_is_no_answer(database: Database, cl
 async def test_without_a_store_it_guesses_nothing_and_recovers_by_itself(database: Database, clock: Clock) -> None:
     flags = MemoryFlags()
     switch = KillSwitch(flags, database, clock=clock)
-    assert not await switch.is_paused(7)
+    assert not await switch.paused(7)
     flags.reachable = False
     clock.now += 0.5
-    assert not await switch.is_paused(7)  # still fresh
+    assert not await switch.paused(7)  # still fresh
     clock.now += 0.5
     for _ in range(2):
         with pytest.raises(FlagStoreUnavailable):
-            await switch.is_paused(7)
+            await switch.paused(7)
     flags.reachable = True
-    assert not await switch.is_paused(7)
+    assert not await switch.paused(7)
 
 
 @pytest.mark.spec("KS-06", "KS-04")
 async def test_pause_and_resume_say_who_and_why(database: Database) -> None:
     switch = KillSwitch(FlipperTables(database), database)
-    assert not await switch.is_paused(7)
+    assert not await switch.paused(7)
     await switch.pause("human:ada", "Notion is on fire")
-    assert await switch.is_paused(7)  # at once in the process that did it
-    assert await switch.is_paused(None)
+    assert await switch.paused(7)  # at once in the process that did it
+    assert await switch.paused(None)
     state = await switch.describe()
     assert state.for_all is not None
     assert (state.for_all.who, state.for_all.why) == ("human:ada", "Notion is on fire")
     assert state.for_all.since is not None
     assert state.on
     await switch.resume("human:bo", "it is out")
-    assert not await switch.is_paused(7)
+    assert not await switch.paused(7)
     state = await switch.describe()
     assert not state.on
     assert (state.owner, state.review_by, state.overdue) == (
@@ -154,15 +154,15 @@ async def test_pause_and_resume_say_who_and_why(database: Database) -> None:
 async def test_one_organization_can_be_paused_alone(database: Database) -> None:
     switch = KillSwitch(FlipperTables(database), database)
     await switch.pause("human:ada", "their import is wrong", organization_id=7)
-    assert [await switch.is_paused(each) for each in (7, 8, None)] == [True, False, False]
+    assert [await switch.paused(each) for each in (7, 8, None)] == [True, False, False]
     state = await switch.describe()
     assert state.for_all is None
     assert [(each.organization_id, each.who) for each in state.organizations] == [(7, "human:ada")]
     await switch.pause("human:ada", "everything is wrong")
     await switch.resume("human:ada", "they are fine", organization_id=7)
-    assert await switch.is_paused(7)  # everybody is
+    assert await switch.paused(7)  # everybody is
     await switch.resume("human:ada", "all are fine")
-    assert not await switch.is_paused(7)
+    assert not await switch.paused(7)
 
 
 @pytest.mark.spec("KS-06")
@@ -216,7 +216,7 @@ async def test_flag_note_and_entry_are_one_transaction(database: Database, monke
     monkeypatch.setattr(flags, "set_boolean", set_and_lose_the_server)
     with pytest.raises(FlagStoreUnavailable):
         await switch.pause("human:ada", "why")
-    assert not await switch.is_paused(7)
+    assert not await switch.paused(7)
 
 
 async def test_asking_about_people_does_not_read_the_whole_audit(database: Database) -> None:

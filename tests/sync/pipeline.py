@@ -95,7 +95,7 @@ class Switch:
     paused: bool = False
     error: KbsyncError | None = None
 
-    async def is_paused(self, organization_id: int | None) -> bool:
+    async def paused(self, organization_id: int | None) -> bool:
         if self.error is not None:
             raise self.error
         return self.paused

@@ -11,6 +11,14 @@ select id, organization_id, data_source_id, type, name, config, sync_status, syn
 from knowledge_base_sources
 where organization_id = $1 and id = $2 and discarded_at is null;
 
+-- name: kept_sources
+-- What an organization's editors look at: a handful of rows, so no pages.
+select id, organization_id, data_source_id, type, name, config, sync_status, sync_error, last_synced_at, counts,
+    held_removal, removal_approved_at, sync_run
+from knowledge_base_sources
+where organization_id = $1 and discarded_at is null
+order by id;
+
 -- name: source_for_update
 -- The row that whoever ends a run or removes documents must hold: one at a time, and the newest run only.
 select id, organization_id, data_source_id, type, name, config, sync_status, sync_error, last_synced_at, counts,

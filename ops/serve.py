@@ -1,0 +1,149 @@
+"""The three kinds of process, each until SIGTERM or SIGINT: API, workers, scheduler (OP-02, OP-11)."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
+from dataclasses import asdict
+
+from aiohttp import web
+
+from kbsync.api.app import RUNNER_OPTIONS, build_app
+from kbsync.api.services import ApiServices
+from kbsync.domain.errors import ServerUnavailable, SettingsError
+from kbsync.domain.ids import QueueName
+from kbsync.domain.outcomes import Outcome
+from kbsync.domain.requests import Scan
+from kbsync.queue.fleet import Fleet, unavailable_if_redis_fails
+from kbsync.queue.jobs import RunningJob
+from kbsync.recovery.layers import RecoveryPass
+from kbsync.recovery.reconciler import Reconciler
+from kbsync.settings import Settings
+from kbsync.telemetry import configure_logs, configure_sentry, log
+from ops.health import serve_health
+from producers.daily_tick import ScanServices, run_scan
+from producers.outbox_relay import OutboxRelay
+from producers.scheduler import Scheduler
+from workers.runtime import Runtime
+
+
+class _FleetView:
+    """What the API reads of the queues."""
+
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+
+    async def ping_write(self) -> None:
+        await self._fleet.ping_write()
+
+    async def counts(self) -> Mapping[str, Mapping[str, int]]:
+        async with unavailable_if_redis_fails("any"):
+            return {str(name): asdict(await self._fleet.queue(name).counts()) for name in QueueName}
+
+
+async def serve_api(settings: Settings) -> None:
+    """Raises SettingsError or ServerUnavailable when it can't start; afterwards outages are answered, not died of."""
+    async with _process(settings) as (runtime, stop):
+        services = ApiServices(
+            runtime.database, runtime.fleet, _FleetView(runtime.fleet), runtime.kill_switch, settings
+        )
+        runner = web.AppRunner(build_app(services), **RUNNER_OPTIONS)
+        await runner.setup()
+        try:
+            await web.TCPSite(runner, settings.api_host, settings.api_port).start()
+            log.info("api_ready", address=runner.addresses[0])
+            await stop.wait()
+        finally:
+            await runner.cleanup()
+
+
+async def serve_workers(settings: Settings, queues: Sequence[str] | None, health_port: int = 0) -> None:
+    """Runs jobs of the named queues (None: of all). The first signal drains, the second puts running jobs back at once."""
+    names = [_queue(name) for name in queues] if queues else list(QueueName)
+    async with _process(settings, stop_on_signal=False) as (runtime, _):
+        unit_runner = runtime.unit_runner(scan)
+        workers = [runtime.worker(name, unit_runner) for name in names]
+
+        def request_stop() -> None:
+            for worker in workers:
+                worker.request_stop()
+
+        _on_signal(request_stop)
+        limiter = asyncio.create_task(_keep_limiter(runtime))
+        async with serve_health(runtime, health_port):
+            log.info("workers_ready", queues=[str(name) for name in names])
+            await asyncio.gather(*(worker.run() for worker in workers))
+        limiter.cancel()
+
+
+async def _keep_limiter(runtime: Runtime) -> None:
+    """The chunk queue's limiter lives in Redis, which may be wiped: it is looked at twice a minute."""
+    while True:
+        try:
+            await runtime.limit_chunks()
+        except ServerUnavailable as error:
+            log.warning("limiter_waits", error=str(error))
+        await asyncio.sleep(30)
+
+
+async def serve_scheduler(settings: Settings) -> None:
+    """The daily tick, the outbox relay and the reconciler, side by side."""
+    direct_url = settings.database_direct_url or settings.database_url or ""
+    async with _process(settings) as (runtime, stop):
+        relay = OutboxRelay(runtime.database, runtime.fleet, runtime.kill_switch)
+        reconciler = Reconciler(
+            runtime.database, runtime.fleet, runtime.kill_switch, grace_s=settings.reconcile_grace_s
+        )
+        recovery = RecoveryPass(reconciler)
+        log.info("scheduler_ready")
+        await asyncio.gather(
+            Scheduler(runtime.database, runtime.fleet).run(stop),
+            relay.run(direct_url, stop),
+            _recover(recovery, stop, settings.reconcile_interval_s),
+        )
+
+
+async def _recover(recovery: RecoveryPass, stop: asyncio.Event, interval_s: float) -> None:
+    """A pass every `interval_s` until `stop`; an outage is waited out."""
+    while not stop.is_set():
+        try:
+            await recovery.once()
+        except ServerUnavailable as error:
+            log.warning("recovery_waits", error=str(error))
+        with suppress(TimeoutError):
+            await asyncio.wait_for(stop.wait(), interval_s)
+
+
+async def scan(runtime: Runtime, request: Scan, job: RunningJob) -> Outcome:
+    """The daily scan as a job: its lease token names the run, so an older run's writes are refused."""
+    services = ScanServices(runtime.database, runtime.fleet, runtime.kill_switch)
+    return await run_scan(services, request, run=job.lease_token, progress=job.progress)
+
+
+def _queue(name: str) -> QueueName:
+    try:
+        return QueueName(name)
+    except ValueError:
+        raise SettingsError(f"no queue {name!r}; there are {', '.join(QueueName)}") from None
+
+
+@asynccontextmanager
+async def _process(settings: Settings, *, stop_on_signal: bool = True) -> AsyncIterator[tuple[Runtime, asyncio.Event]]:
+    configure_logs(settings.log_format)
+    configure_sentry(settings.sentry_dsn, settings.environment)
+    stop = asyncio.Event()
+    if stop_on_signal:
+        _on_signal(stop.set)
+    runtime = await Runtime.open(settings)
+    try:
+        yield runtime, stop
+    finally:
+        with suppress(ServerUnavailable):
+            await runtime.close()
+
+
+def _on_signal(handler: Callable[[], None]) -> None:
+    for number in (signal.SIGTERM, signal.SIGINT):
+        asyncio.get_running_loop().add_signal_handler(number, handler)
