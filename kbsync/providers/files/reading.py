@@ -24,6 +24,7 @@ PLAIN_NAMES = frozenset(
     {"readme", "license", "licence", "copying", "notice", "changelog", "changes", "authors", "contributing", "install"}
 )
 MAX_FRONT_MATTER = 16_384  # characters; longer ones are dropped unread
+MAX_BRACKETS = 500  # the YAML reader's time grows with the square of their depth
 MAX_TITLE = 1_000
 
 _BOMS = (
@@ -136,7 +137,7 @@ class _NoAliasLoader(yaml.SafeLoader):
 
 
 def _yaml(source: str) -> Mapping[str, object]:
-    if len(source) > MAX_FRONT_MATTER:
+    if len(source) > MAX_FRONT_MATTER or source.count("[") + source.count("{") > MAX_BRACKETS:
         return {}
     try:
         values = yaml.load(source, Loader=_NoAliasLoader)  # a SafeLoader
