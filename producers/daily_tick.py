@@ -10,6 +10,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Protocol
 
 from kbsync.db.errors import retry_on_conflict
@@ -18,6 +19,7 @@ from kbsync.domain.errors import KbsyncError, LeaseLost, ServerUnavailable
 from kbsync.domain.ids import job_id
 from kbsync.domain.outcomes import Done, Skipped
 from kbsync.domain.requests import DocumentChunks, LibraryRequest, Priority, Scan, SyncSource
+from kbsync.domain.retry import Verdict, verdict
 from kbsync.domain.states import UnitEnd
 from kbsync.library.due import (
     PAGE,
@@ -47,7 +49,7 @@ Progress = Callable[[int, int | None, str], None]
 
 
 class PauseView(Protocol):
-    async def is_paused(self, organization_id: int | None) -> bool: ...
+    async def paused(self, organization_id: int | None) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,12 @@ def _no_progress(done: int, total: int | None, note: str) -> None:
 
 
 async def run_scan(
-    services: ScanServices, request: Scan, *, run: str, progress: Progress = _no_progress
+    services: ScanServices,
+    request: Scan,
+    *,
+    run: str,
+    progress: Progress = _no_progress,
+    is_final_attempt: bool = False,
 ) -> Done | Skipped:
     """One run of a scan job. `run` names this run (its lease token): an older run's writes are refused from then on.
 
@@ -73,19 +80,22 @@ async def run_scan(
     began = time.monotonic()
     async with services.database.fleet() as connection:
         began_at = await clock(connection)
-    if await services.kill_switch.is_paused(None):
+    if await services.kill_switch.paused(None):
         await _skip(services, request, run)
         return Skipped(PAUSED)
     state = await _claim(services, request, run)
     if state is None:
         return Done(summary={"status": "already_finished", "date": request.date.isoformat()})
     scan = _ScanRun(services, request, run, progress, state)
-    if not await scan.through():
-        await _skip(services, request, run)
-        return Skipped(PAUSED)
-    if request.manual_id is not None:
-        async with services.database.fleet() as connection:
-            await end_if_open(connection, job_id(request), began_at, UnitEnd.DONE)
+    try:
+        if not await scan.through():
+            await _skip(services, request, run)
+            return Skipped(PAUSED)
+    except Exception as error:
+        if is_final_attempt and verdict(error) is not Verdict.WAIT:
+            await _end_manual(services, request, began_at, UnitEnd.FAILED)
+        raise
+    await _end_manual(services, request, began_at, UnitEnd.DONE)
     counts = dict(scan.counts)
     log.info("scan_done", date=request.date.isoformat(), seconds=round(time.monotonic() - began, 3), **counts)
     return Done(summary={"status": "done", "date": request.date.isoformat(), **counts})
@@ -96,6 +106,13 @@ async def _claim(services: ScanServices, request: Scan, run: str) -> TickProgres
         return TickProgress()  # by hand: its own work, whatever the clock's scan has done
     async with services.database.fleet() as connection:
         return await claim_tick_unless_finished(connection, request.date, run)
+
+
+async def _end_manual(services: ScanServices, request: Scan, began_at: datetime, ended_as: UnitEnd) -> None:
+    """A scan by hand is a unit in the ledger; the tick's scan is its date there."""
+    if request.manual_id is not None:
+        async with services.database.fleet() as connection:
+            await end_if_open(connection, job_id(request), began_at, ended_as)
 
 
 async def _skip(services: ScanServices, request: Scan, run: str) -> None:
@@ -123,7 +140,7 @@ class _ScanRun:
     async def through(self) -> bool:
         """False when the kill switch went on in between; what is done is kept."""
         while self._state.phase != "done":
-            if await self._services.kill_switch.is_paused(None):
+            if await self._services.kill_switch.paused(None):
                 return False
             await self._next_page()
         return True
@@ -145,7 +162,7 @@ class _ScanRun:
 
     async def _not_paused(self, phase: Phase, rows: Sequence[Row]) -> list[LibraryRequest]:
         paused = {
-            organization: await self._services.kill_switch.is_paused(organization)
+            organization: await self._services.kill_switch.paused(organization)
             for organization in {row.organization_id for row in rows}
         }
         self.counts["paused"] += sum(paused[row.organization_id] for row in rows)

@@ -43,7 +43,7 @@ ENQUEUE_TIMEOUT_S = 5.0
 
 
 class PauseView(Protocol):
-    async def is_paused(self, organization_id: int | None) -> bool: ...
+    async def paused(self, organization_id: int | None) -> bool: ...
 
 
 @dataclass(frozen=True)
@@ -94,7 +94,7 @@ class OutboxRelay:
         marked then, and whatever Redis took is taken again under the same ids."""
         async with self._database.fleet() as connection:
             waiting = await organizations_waiting(connection)
-        free = [organization for organization in waiting if not await self._kill_switch.is_paused(organization)]
+        free = [organization for organization in waiting if not await self._kill_switch.paused(organization)]
         held = len(waiting) - len(free)
         if not free:
             return Relayed(held_organizations=held)

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from kbsync.api import enqueue, health, problems, queues, status_page
+from kbsync.api import enqueue, health, problems, queues, search, status_page
 from kbsync.api.auth import Authenticator, RouteClass, authorise
 from kbsync.api.context import AUTHENTICATOR, PRINCIPAL, RATES, SERVICES
 from kbsync.api.rates import TokenRates
@@ -49,6 +49,7 @@ class Route:
 
 ROUTES: tuple[Route, ...] = (
     Route("POST", "/internal/knowledge_base_sync/enqueue", enqueue.enqueue, RouteClass.ENQUEUE),
+    Route("GET", "/v1/search", search.search_route, RouteClass.SEARCH),
     Route("GET", "/v1/queues", queues.queues, RouteClass.QUEUES),
     Route("GET", "/healthz", health.healthz, RouteClass.HEALTH),
     Route("GET", "/readyz", health.readyz, RouteClass.HEALTH),

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
 from kbsync.db.pool import Database
+from kbsync.domain.states import JobState
 from kbsync.queue.jobs import Enqueuer
 from kbsync.settings import Settings
+
+
+class CountsView(Protocol):
+    def of(self, state: JobState) -> int: ...
+
+    @property
+    def paused(self) -> bool: ...
+
+
+class QueueView(Protocol):
+    async def counts(self) -> CountsView: ...
 
 
 class FleetView(Protocol):
@@ -18,13 +29,11 @@ class FleetView(Protocol):
         """Raises QueueUnavailable unless every Redis takes a write."""
         ...
 
-    async def counts(self) -> Mapping[str, Mapping[str, int]]:
-        """Per queue: jobs by state, exact."""
-        ...
+    def queue(self, name: str) -> QueueView: ...
 
 
 class PauseView(Protocol):
-    async def is_paused(self, organization_id: int | None) -> bool:
+    async def paused(self, organization_id: int | None) -> bool:
         """Whether the kill switch is on, for one organization or (None) for everybody; at most 1 s stale."""
         ...
 

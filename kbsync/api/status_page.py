@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from html import escape
 
 from aiohttp import web
 
 from kbsync.api.context import services_of
+from kbsync.api.queues import QueueRow, read_queues
+from kbsync.domain.states import JobState
 
 _PAGE = """<!doctype html>
 <html lang="en"><head><meta charset="utf-8"><title>kbsync</title>
@@ -21,20 +23,22 @@ _PAGE = """<!doctype html>
 
 async def status_page(request: web.Request) -> web.Response:
     services = services_of(request)
-    counts = await services.fleet.counts()
-    paused = await services.kill_switch.is_paused(None)
+    rows = await read_queues(services.fleet)
+    paused = await services.kill_switch.paused(None)
     return web.Response(
-        text=render(services.settings.environment, paused, counts), content_type="text/html", charset="utf-8"
+        text=render(services.settings.environment, paused, rows), content_type="text/html", charset="utf-8"
     )
 
 
-def render(environment: str, paused: bool, counts: Mapping[str, Mapping[str, int]]) -> str:
+def render(environment: str, paused: bool, queues: Sequence[QueueRow]) -> str:
     """The page, everything that is not ours escaped."""
-    states = list(dict.fromkeys(state for row in counts.values() for state in row))
-    heads = "".join(f'<th scope="col">{escape(state)}</th>' for state in states)
-    rows = "".join(
-        f'<tr><th scope="row">{escape(name)}</th>{"".join(f"<td>{row.get(state, 0)}</td>" for state in states)}</tr>'
-        for name, row in counts.items()
-    )
-    switch = "on (library units are skipped)" if paused else "off"
+    heads = "".join(f'<th scope="col">{escape(state)}</th>' for state in JobState)
+    switch = "on: library units are skipped" if paused else "off"
+    rows = "".join(_row(queue) for queue in queues)
     return _PAGE.format(environment=escape(environment), switch=switch, heads=heads, rows=rows)
+
+
+def _row(queue: QueueRow) -> str:
+    name = escape(queue.name) + (" (paused)" if queue.paused else "")
+    cells = "".join(f"<td>{queue.counts.get(state, 0)}</td>" for state in JobState)
+    return f'<tr><th scope="row">{name}</th>{cells}</tr>'

@@ -5,7 +5,6 @@ Statements only; transactions come from `Database.fleet()`. Pages are keyset pag
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -31,8 +30,18 @@ class OpenUnit:
     """An accepted unit that has not ended. `request` is its JSON text, read only when it has to be built again."""
 
     job_id: str
+    organization_id: int
     request: str
     requested_at: datetime
+
+
+@dataclass(frozen=True)
+class SkippedUnit:
+    """A unit whose last run the kill switch skipped."""
+
+    job_id: str
+    organization_id: int
+    request: str
 
 
 @dataclass(frozen=True)
@@ -87,7 +96,7 @@ async def open_past_grace(
     connection: Connection, grace_s: float, after: tuple[datetime, str] = (LONG_AGO, ""), limit: int = PAGE
 ) -> list[OpenUnit]:
     rows = await connection.fetch(_SQL["open_past_grace"], grace_s, *after, limit)
-    return [OpenUnit(row["job_id"], row["request"], row["requested_at"]) for row in rows]
+    return [OpenUnit(row["job_id"], row["organization_id"], row["request"], row["requested_at"]) for row in rows]
 
 
 async def standing_of(connection: Connection, job_ids: Sequence[str]) -> Mapping[str, Standing]:
@@ -96,9 +105,13 @@ async def standing_of(connection: Connection, job_ids: Sequence[str]) -> Mapping
     return {row["job_id"]: Standing(row["open"], row["skipped"]) for row in rows}
 
 
-async def skipped_after(connection: Connection, after: str, limit: int = PAGE) -> list[tuple[str, str]]:
-    """(job id, request JSON) of units whose last run was skipped."""
-    return [(row["job_id"], row["request"]) for row in await connection.fetch(_SQL["skipped_after"], after, limit)]
+async def skipped_after(connection: Connection, after: str, limit: int = PAGE) -> list[SkippedUnit]:
+    rows = await connection.fetch(_SQL["skipped_after"], after, limit)
+    return [SkippedUnit(row["job_id"], row["organization_id"], row["request"]) for row in rows]
+
+
+async def crawl_urls_still_unfinished(connection: Connection, ids: Sequence[int]) -> set[int]:
+    return {row["id"] for row in await connection.fetch(_SQL["crawl_urls_still_unfinished"], list(ids))}
 
 
 async def crawl_urls_unfinished(
@@ -133,11 +146,6 @@ async def kept_sources_after(connection: Connection, after_id: int, limit: int =
 
 async def documents_without_chunks_after(connection: Connection, after_id: int, limit: int = PAGE) -> list[Row]:
     return _rows(await connection.fetch(_SQL["documents_without_chunks_after"], after_id, limit))
-
-
-def request_json(text: str) -> object:
-    """The stored request as JSON; it is validated by `unit_request_adapter` before it is used."""
-    return json.loads(text)
 
 
 def _rows(records: Iterable[asyncpg.Record]) -> list[Row]:

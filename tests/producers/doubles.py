@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from kbsync.domain.errors import QueueUnavailable
+from kbsync.domain.states import JobState
 from kbsync.queue.jobs import Enqueued, EnqueueOutcome, JobRequest
 
 
@@ -68,8 +69,20 @@ class MemoryQueue:
         if error is not None:
             raise error
 
-    async def counts(self) -> Mapping[str, Mapping[str, int]]:
-        return {"knowledge-base-sync": {"waiting": len(self.jobs)}}
+    def queue(self, name: str) -> MemoryCounts:
+        return MemoryCounts(len(self.jobs))
+
+
+@dataclass(frozen=True)
+class MemoryCounts:
+    waiting: int
+    paused: bool = False
+
+    async def counts(self) -> MemoryCounts:
+        return self
+
+    def of(self, state: JobState) -> int:
+        return self.waiting if state is JobState.WAITING else 0
 
 
 def redis_is_down(_: list[JobRequest]) -> Exception:
@@ -84,7 +97,7 @@ class Switch:
     organizations: set[int] = field(default_factory=set)
     broken: Exception | None = None
 
-    async def is_paused(self, organization_id: int | None) -> bool:
+    async def paused(self, organization_id: int | None) -> bool:
         if self.broken is not None:
             raise self.broken
         return self.everybody or organization_id in self.organizations

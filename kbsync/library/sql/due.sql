@@ -19,7 +19,7 @@ where job_id = $1 and (ended_at is null or ended_at < $2);
 
 -- name: open_past_grace
 -- A keyset page of units that were accepted and have not ended since, oldest first (QR-08).
-select job_id, request, requested_at
+select job_id, organization_id, request, requested_at
 from kbsync.unit_requests
 where (ended_at is null or ended_at < requested_at)
     and requested_at < clock_timestamp() - make_interval(secs => $1)
@@ -37,7 +37,7 @@ where job_id = any($1::text[]);
 
 -- name: skipped_after
 -- A keyset page of units whose last run was skipped: what a re-drive asks for again (KS-03).
-select job_id, request
+select job_id, organization_id, request
 from kbsync.unit_requests
 where ended_as = 'skipped' and ended_at >= requested_at and job_id > $1
 order by job_id
@@ -55,6 +55,14 @@ where urls.finished_at is null
     and urls.id > $2
 order by urls.id
 limit $3;
+
+-- name: crawl_urls_still_unfinished
+-- Of these rows, those that nobody has finished since they were read.
+select urls.id
+from kbsync.crawl_task_urls urls
+join knowledge_base_crawl_tasks tasks
+    on tasks.id = urls.crawl_task_id and tasks.organization_id = urls.organization_id
+where urls.id = any($1::bigint[]) and urls.finished_at is null and tasks.status = 'running';
 
 -- name: crawls_pending
 -- A keyset page of crawls that were made and never started, for a re-drive.

@@ -1,0 +1,66 @@
+"""`GET /v1/search`: full text over one organization's documents (LS-21)."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Annotated
+
+from aiohttp import web
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from kbsync.api.context import principal_of, services_of
+from kbsync.api.problems import Fault, forbidden, invalid
+from kbsync.domain.requests import MAX_ID
+from kbsync.library.search import MAX_LIMIT, MAX_OFFSET, MAX_QUERY, Hit, SearchRefused, search
+
+Id = Annotated[int, Field(ge=1, le=MAX_ID)]
+
+
+class SearchQuery(BaseModel):
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    q: Annotated[str, Field(min_length=1, max_length=MAX_QUERY)]
+    organization_id: Id
+    limit: Annotated[int, Field(ge=1, le=MAX_LIMIT)] = 10
+    offset: Annotated[int, Field(ge=0, le=MAX_OFFSET)] = 0
+    source_id: Id | None = None
+    language: Annotated[str, Field(max_length=35)] | None = None
+
+
+async def search_route(request: web.Request) -> web.Response:
+    asked = parse_query(request)
+    principal = principal_of(request)
+    if principal.organization_id is not None and principal.organization_id != asked.organization_id:
+        raise forbidden("this token is bound to another organization")
+    async with services_of(request).database.organization(asked.organization_id) as connection:
+        try:
+            hits = await search(
+                connection,
+                asked.organization_id,
+                asked.q,
+                limit=asked.limit,
+                offset=asked.offset,
+                source_id=asked.source_id,
+                language=asked.language,
+            )
+        except SearchRefused as error:
+            raise invalid(str(error), [Fault("q", str(error))]) from None
+    return web.json_response({"results": [_as_json(hit) for hit in hits]})
+
+
+def parse_query(request: web.Request) -> SearchQuery:
+    """Raises the 422 problem; a fault's pointer is the parameter's name."""
+    if len(request.query) != len(set(request.query)):
+        raise invalid("a parameter is there twice", [Fault("", "a parameter is there twice")])
+    try:
+        return SearchQuery.model_validate(dict(request.query))
+    except ValidationError as error:
+        faults = error.errors(include_url=False, include_context=False, include_input=False)
+        raise invalid(
+            "the query is not one that can be answered",
+            [Fault(".".join(str(part) for part in fault["loc"]), fault["msg"]) for fault in faults],
+        ) from None
+
+
+def _as_json(hit: Hit) -> dict[str, object]:
+    return {**asdict(hit), "link": hit.link, "snippet_html": hit.snippet_html}
