@@ -9,11 +9,19 @@ import ssl
 import time
 import zlib
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
+from pathlib import Path
 
 import pytest
 from aiohttp.abc import AbstractResolver, ResolveResult
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
+from cryptography.x509.oid import NameOID
 
-from kbsync.domain.errors import AddressRefused, ProviderUnreachable
+from kbsync.domain.errors import AddressRefused, ProviderRefused, ProviderUnreachable
 from kbsync.http.addresses import AllowList
 from kbsync.http.body import BodyLimits, Inflater
 from kbsync.http.client import FetchLimits, SafeClient
@@ -341,11 +349,38 @@ async def test_a_host_that_is_not_there_is_worth_a_retry() -> None:
     await client.close()
 
 
-async def test_a_server_that_speaks_no_tls_is_told_in_words() -> None:
-    async with FakeSite() as plain:
-        with pytest.raises(Exception, match=r"TLS|connection failed") as caught:
-            await plain.client().get(f"https://127.0.0.1:{plain.port}/")
-        assert not isinstance(caught.value, ssl.SSLError)
+def _own_certificate(folder: Path) -> ssl.SSLContext:
+    """A certificate for 127.0.0.1 that nobody vouches for."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "127.0.0.1")])
+    today = datetime.now(UTC)
+    certificate = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), today, today + timedelta(1))
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(ip_address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    pem = folder / "own.pem"
+    pem.write_bytes(
+        certificate.public_bytes(Encoding.PEM) + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
+    )
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(pem)
+    return context
+
+
+@pytest.mark.spec("LS-07")
+async def test_a_certificate_that_nobody_vouches_for_is_refused_for_good(tmp_path: Path) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0, ssl=_own_certificate(tmp_path))
+    port = server.sockets[0].getsockname()[1]
+    client = SafeClient(user_agent="kbsync", allowed=AllowList.of(["127.0.0.1"]))
+    with pytest.raises(ProviderRefused, match="certificate"):
+        await client.get(f"https://127.0.0.1:{port}/")
+    await client.close()
+    server.close()
+    await server.wait_closed()
 
 
 async def test_connections_are_kept(site: FakeSite) -> None:

@@ -92,6 +92,7 @@ async def test_nul_bytes_leave_the_page_readable(site: FakeSite) -> None:
     assert result.content is not None
     assert result.content.title == "Title"
     assert "beforeafter" in result.content.markdown
+    assert result.detail == "characters that can't be stored were removed"
     stored = [result.content.markdown, result.content.title, *(link.url + link.fetch_url for link in result.links)]
     assert not any(character in text for text in stored for character in ("\0", "\ud800"))
     site.on("/t", Reply(body=b"te\0xt", content_type="text/plain"))

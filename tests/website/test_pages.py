@@ -370,3 +370,17 @@ async def test_who_asks_is_told(site: FakeSite) -> None:
     await crawl(site.provider())
     assert all(asked.headers["User-Agent"].startswith("kbsync/") for asked in site.requests)
     assert not any("Cookie" in asked.headers for asked in site.requests)
+
+
+@pytest.mark.spec("SE-05")
+async def test_a_page_of_links_is_bounded_and_a_strange_type_is_told_safely(site: FakeSite) -> None:
+    site.page("/p", "<p>x</p>" + "".join(f"<a href='/{n}'>x</a>" for n in range(21_000)))
+    result = await fetch(site, max_urls=100_000)
+    assert isinstance(result, CrawledPage)
+    assert len(result.links) == 20_000
+    assert result.detail == "links: 1000 left out, more than 20000 on one page"
+    site.on("/q", Reply(body="x", content_type="tëxt/ödd"))
+    refused = await fetch(site, "/q")
+    assert isinstance(refused, PageRefused)
+    assert refused.detail.isascii()
+    assert refused.detail.isprintable()

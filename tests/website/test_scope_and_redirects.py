@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kbsync.domain.errors import ProviderRefused
-from kbsync.providers.contract import CrawledPage, PageRefused
+from kbsync.providers.contract import CrawledPage, FoundUrl, PageRefused
 from tests.website.crawl import crawl
 from tests.website.fake_site import FakeSite
 
@@ -99,9 +99,43 @@ async def test_a_redirect_to_a_login_is_no_access(site: FakeSite) -> None:
     assert await site.provider().crawl_page(site.found("/docs")) == PageRefused("no access: redirected to a login page")
 
 
+@pytest.mark.spec("LS-16")
+async def test_a_start_page_that_moved_away_says_how_to_go_on(site: FakeSite) -> None:
+    async with FakeSite() as other:
+        site.redirect("/", other.url + "/", 301)
+        assert await site.provider().crawl_page(site.found("/")) == PageRefused(
+            f"redirected out of scope to {other.host}; make that the start URL, or add its host"
+        )
+
+
+async def test_a_page_that_moved_to_words_about_logging_in_is_content(site: FakeSite) -> None:
+    site.redirect("/help/7", "/docs/login/", 301)
+    site.page("/docs/login/", "<p>how to log in</p>")
+    assert isinstance(await site.provider().crawl_page(site.found("/help/7")), CrawledPage)
+
+
+@pytest.mark.spec("LS-16")
+async def test_slash_pairs_meet_through_their_redirects(site: FakeSite) -> None:
+    site.page("/", "<p>x</p><a href='/a'>1</a><a href='/a/'>2</a><a href='/b'>3</a><a href='/b/'>4</a>")
+    site.redirect("/a", "/a/", 301)
+    site.page("/a/", "<p>a</p>")
+    site.redirect("/b/", "/b", 308)
+    site.page("/b", "<p>b</p>")
+    done = await crawl(site.provider(use_sitemaps=False))
+    finals = {url: page.final.url for url, page in done.stored.items() if url != site.at("/")}
+    assert finals == {
+        site.at("/a"): site.at("/a/"),
+        site.at("/a/"): site.at("/a/"),
+        site.at("/b"): site.at("/b"),
+        site.at("/b/"): site.at("/b"),
+    }
+
+
 async def test_a_url_of_another_site_is_refused_unasked(site: FakeSite) -> None:
     async with FakeSite() as other:
         assert await site.provider().crawl_page(other.found("/x")) == PageRefused("out of scope")
+        forged = FoundUrl(site.at("/x"), other.at("/x"))
+        assert await site.provider().crawl_page(forged) == PageRefused("out of scope")
         assert other.requests == []
 
 

@@ -237,6 +237,14 @@ async def test_more_urls_than_the_crawl_takes_are_told(site: FakeSite) -> None:
     assert plan.incomplete_reasons == ("sitemap too large: more than 5 URLs of this site",)
 
 
+@pytest.mark.spec("SE-05")
+def test_broken_files_are_salvaged_in_time() -> None:
+    began = time.monotonic()
+    for filler in ("<loc>" + " " * 300_000, "<loc>" * 60_000, "<loc " * 60_000, "</urlset" * 40_000, "&" * 300_000):
+        read("<urlset><url><loc>/a?x=1&y=2</loc>" + filler)
+    assert time.monotonic() - began < 5
+
+
 PIECE = st.sampled_from(
     [
         "<urlset>",

@@ -129,7 +129,7 @@ def _type_refusal(headers: Mapping[str, str]) -> str | None:
     if headers.get("content-disposition", "").strip().lower().startswith("attachment"):
         return "a download, not a page"
     kind = media_type(headers)
-    return None if not kind or kind in PAGE_TYPES else f"not text: {kind[:100]}"
+    return None if not kind or kind in PAGE_TYPES else f"not text: {ascii(kind[:100])[1:-1]}"
 
 
 def _may_pass(status: int) -> bool:

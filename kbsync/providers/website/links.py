@@ -25,6 +25,7 @@ _KEPT_TAGS = (
     "a|area|base|link|meta|html|head|body|script|style|noscript|textarea|title|frame|iframe|xmp|noembed|noframes"
 )
 _OTHER_TAG = re.compile(rf"<(/?)(?!(?:{_KEPT_TAGS})[\s/>])[a-z][^\s/>]*", re.IGNORECASE)
+MAX_LINKS = 20_000  # of one page; more are a generator's, or an attack
 _LINKS = "a[href], area[href], frame[src], link[rel][href]"
 _FOLLOWED_RELATIONS = frozenset({"next", "prev", "previous", "alternate"})
 _REFRESH = re.compile(r"^\s*[0-9.]*\s*[;,]\s*(?:url\s*=\s*)?[\"']?\s*([^\"'\s][^\"']*)", re.IGNORECASE)
@@ -53,8 +54,12 @@ class _Links:
     def take(self, raw: str) -> None:
         judged = judge_link(raw, self.base)
         if isinstance(judged, Found):
-            if judged.identity != self.own:
-                self.found.setdefault(judged.identity, judged)
+            if judged.identity == self.own or judged.identity in self.found:
+                return
+            if len(self.found) < MAX_LINKS:
+                self.found[judged.identity] = judged
+            else:
+                self.left_out[f"more than {MAX_LINKS} on one page"] += 1
         elif judged.reason not in _SILENT:
             self.left_out[judged.reason] += 1
 

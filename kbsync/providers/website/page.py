@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from kbsync.domain.text import storable
 from kbsync.domain.url_identity import Found
@@ -38,6 +38,7 @@ class PageReading:
     noindex: bool
     nofollow: bool
     detail: str | None = None
+    note: str | None = None
 
 
 def read_page(response: Response, robot: str) -> PageReading:
@@ -45,7 +46,7 @@ def read_page(response: Response, robot: str) -> PageReading:
     kind = media_type(response.headers) or _sniffed(response.body)
     if kind not in ("text/html", "application/xhtml+xml"):
         return _read_text(response, kind, robot)
-    html = storable(decode(response.body, response.headers.get("content-type")))
+    html, note = _decoded(response)
     markup = read_markup(html, response.url, robot)
     document = to_markdown(html, base_url=response.url)
     detail = None
@@ -54,15 +55,24 @@ def read_page(response: Response, robot: str) -> PageReading:
     elif len(document.markdown) < _ERROR_PAGE_MAX and _NOT_FOUND.match(document.title.strip()[:200]):
         detail = "an error page answered with status 200"
     content = Content(document.markdown, document.title, document.language or _language(response))
-    return _reading(response, None if detail else content, markup, robot, detail)
+    return replace(_reading(response, None if detail else content, markup, robot, detail), note=note)
+
+
+def _decoded(response: Response) -> tuple[str, str | None]:
+    """The text without what Postgres can't store, and a note when there was any (field case D07)."""
+    text = decode(response.body, response.headers.get("content-type"))
+    kept = storable(text)
+    return kept, "characters that can't be stored were removed" if len(kept) < len(text) else None
 
 
 def _read_text(response: Response, kind: str | None, robot: str) -> PageReading:
     if kind is None:
         return _reading(response, None, _NO_MARKUP, robot, "neither a type nor text")
-    text = storable(decode(response.body, response.headers.get("content-type"))).strip()
+    text, note = _decoded(response)
+    text = text.strip()
     content = Content(text, _text_title(text, response.url), _language(response))
-    return _reading(response, content if text else None, _NO_MARKUP, robot, None if text else "no text")
+    reading = _reading(response, content if text else None, _NO_MARKUP, robot, None if text else "no text")
+    return replace(reading, note=note)
 
 
 def _reading(

@@ -45,7 +45,8 @@ from kbsync.providers.website.sitemap_file import SitemapLimits
 
 _IN_THREAD_FROM = 65_536  # bytes of HTML; below it the hand-over costs more than the reading
 _NOINDEX = "asks not to be indexed"
-_LOGIN = re.compile(r"/(?:login|log-in|signin|sign-in|sso|oauth2?|auth|saml)(?:[/.?]|$)", re.IGNORECASE)
+_LOGIN = re.compile(r"/(?:login|log-in|log_in|signin|sign-in|sign_in)(?:[/.]|$)", re.IGNORECASE)
+_PERMANENT = frozenset({301, 308})
 
 
 def host_of(url: str) -> str:
@@ -117,7 +118,7 @@ class WebsiteProvider:
     ) -> PageResult:
         """One page. Raises ProviderBusy and ProviderUnreachable; all else about the page is in the result."""
         is_start = found.url == self._start.identity
-        if not (is_start or self._scope.contains(found.url)):
+        if not (is_start or self._scope.contains(found.url)) or not self._scope.holds_host(found.fetch_url):
             return PageRefused("out of scope")
         try:
             if not (await self._rules.robots_of(found.fetch_url)).allows(found.fetch_url):
@@ -132,7 +133,7 @@ class WebsiteProvider:
         )
         if not isinstance(answer, Response):
             return answer
-        if answer.hops and _LOGIN.search(path_of(answer.url)) and not _LOGIN.search(path_of(found.fetch_url)):
+        if _leads_to_a_login(answer, found.fetch_url):
             return PageRefused("no access: redirected to a login page")
         if len(answer.body) < _IN_THREAD_FROM:
             reading = read_page(answer, self._robot)
@@ -190,7 +191,7 @@ class WebsiteProvider:
         content, canonical, detail = await self._content(found, final, reading)
         if content is None and canonical is None and not links and not reading.noindex:
             return PageRefused(detail or "no text")
-        details = [detail] if detail else []
+        details = [text for text in (detail, reading.note) if text]
         details += _counts("links", dropped)
         if len(links) > self.config.max_urls:
             details.append(f"links: only the first {self.config.max_urls} of {len(links)} are followed")
@@ -245,6 +246,12 @@ class WebsiteProvider:
         if other.content is None or other.noindex:
             return None
         return target if all(found.identity == target.identity for found in other.canonicals) else None
+
+
+def _leads_to_a_login(answer: Response, asked: str) -> bool:
+    """A page that moved for good to documentation about logging in is content; one that sends visitors there is not."""
+    is_temporary = any(hop.status not in _PERMANENT for hop in answer.hops)
+    return is_temporary and bool(_LOGIN.search(path_of(answer.url))) and not _LOGIN.search(path_of(asked))
 
 
 async def _no_hop(url: str) -> None:

@@ -64,7 +64,9 @@ class CrawlRules:
         `any_path`: the start page is followed wherever it leads on its hosts, because its links are wanted."""
         target = found_url(url, "")
         if target is None or not self.scope.holds_host(target.identity):
-            raise RedirectRefused(f"redirected out of scope to {host_and_port(url)[:253]}")
+            # The start page can't be anywhere else: say how to go on.
+            cure = "; make that the start URL, or add its host" if any_path else ""
+            raise RedirectRefused(f"redirected out of scope to {host_and_port(url)[:260]}{cure}")
         if not (any_path or self.scope.holds_path(target.identity)):
             raise RedirectRefused(f"redirected out of scope to {path_of(target.identity)[:253]}")
         if reason := self._traps.reason(target.identity):

@@ -19,7 +19,7 @@ _GZIP = b"\x1f\x8b"
 _PIECE = 65_536
 _MAX_NESTING = 64
 _MAX_LOC = 8_192
-_LOC = re.compile(r"<(?:[a-z0-9]+:)?loc\b[^>]{0,200}>\s*([^<]{1,8192}?)\s*</", re.IGNORECASE)
+_LOC = re.compile(r"<(?:[a-z0-9]+:)?loc\b[^>]{0,200}>([^<]{1,8192})</", re.IGNORECASE)
 _HTML = re.compile(rb"^(?:\xef\xbb\xbf)?\s*<(?:!doctype\s+html|html)\b", re.IGNORECASE)
 
 
