@@ -14,13 +14,15 @@ The layout is stable over releases: a fleet in which two releases run side by si
     kbsync:throttles
         zset, at most 10,000 scopes seen lately ("<provider>:<unit kind>:<organization>:<data source>:<window ms>") by the
         end of their last window in ms: what the dashboard lists.
+    kbsync:closures
+        zset, at most 10,000 data sources ("<provider>:<organization>:<data source>") by the end of their closure in ms.
     kbsync:waits:<job id>
         hash: n provider waits in a row, first ms of the first one (RL-05's bound).
     kbsync:host:<host>
         hash of a website's host: pace in microseconds of Redis time, hold, closed until (see `host.py`); with
         kbsync:host:<host>:slots (zset of tokens by lease end) and kbsync:host:<host>:job:<job id> (a reserved time).
 
-Every key but the index expires by itself, and the index is trimmed at each use. A part that holds anything but letters,
+Every key but the two indexes expires by itself, and those are trimmed at each use. A part that holds anything but letters,
 digits, `_`, `-` and `.` is percent-encoded, so no name can reach into another scope.
 """
 
@@ -32,12 +34,21 @@ from urllib.parse import quote, unquote
 from ratelimits.limits import UnitKind
 
 INDEX_KEY = "kbsync:throttles"
+CLOSURES_KEY = "kbsync:closures"
 NO_DATA_SOURCE = "none"
 
 
 def _part(text: str) -> str:
     # surrogatepass: a lone surrogate is odd, but it must not stop a worker.
     return quote(text.encode("utf-8", "surrogatepass"), safe="")
+
+
+def _data_source(data_source_id: int | None) -> str:
+    return NO_DATA_SOURCE if data_source_id is None else str(data_source_id)
+
+
+def _data_source_id(text: str) -> int | None:
+    return None if text == NO_DATA_SOURCE else int(text)
 
 
 @dataclass(frozen=True)
@@ -49,12 +60,13 @@ class DataSourceScope:
     data_source_id: int | None
 
     @property
-    def closed_key(self) -> str:
-        return f"kbsync:closed:{_part(self.provider)}:{self.organization_id}:{self._data_source}"
+    def member(self) -> str:
+        """As the index of closures holds it; `data_source_of_member` reads it back."""
+        return f"{_part(self.provider)}:{self.organization_id}:{_data_source(self.data_source_id)}"
 
     @property
-    def _data_source(self) -> str:
-        return NO_DATA_SOURCE if self.data_source_id is None else str(self.data_source_id)
+    def closed_key(self) -> str:
+        return f"kbsync:closed:{self.member}"
 
 
 @dataclass(frozen=True)
@@ -72,7 +84,7 @@ class ThrottleScope:
 
     def member(self, window_ms: int) -> str:
         """The scope with its window length, as the index holds it; `scope_of_member` reads it back."""
-        data_source = NO_DATA_SOURCE if self.data_source_id is None else str(self.data_source_id)
+        data_source = _data_source(self.data_source_id)
         return f"{_part(self.provider)}:{self.unit_kind}:{self.organization_id}:{data_source}:{window_ms}"
 
     def key(self, window_ms: int) -> str:
@@ -83,8 +95,13 @@ class ThrottleScope:
 def scope_of_member(member: str) -> tuple[ThrottleScope, int]:
     """The scope and its window length in ms."""
     provider, kind, organization, data_source, window_ms = member.split(":")
-    data_source_id = None if data_source == NO_DATA_SOURCE else int(data_source)
-    return ThrottleScope(unquote(provider), UnitKind(kind), int(organization), data_source_id), int(window_ms)
+    scope = ThrottleScope(unquote(provider), UnitKind(kind), int(organization), _data_source_id(data_source))
+    return scope, int(window_ms)
+
+
+def data_source_of_member(member: str) -> DataSourceScope:
+    provider, organization, data_source = member.split(":")
+    return DataSourceScope(unquote(provider), int(organization), _data_source_id(data_source))
 
 
 @dataclass(frozen=True)

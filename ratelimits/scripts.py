@@ -30,12 +30,24 @@ class Script:
     """One file of lua/. Calls raise QueueUnavailable on any failure of Redis."""
 
     def __init__(self, redis: Redis, name: str) -> None:
+        self._redis = redis
         self._script = redis.register_script((LUA / f"{name}.lua").read_text(encoding="utf-8"))
 
     async def __call__(self, keys: Sequence[str], args: Sequence[str | bytes | int | float]) -> Reply | bytes | int:
         with translated():
             answer: Reply | bytes | int = await self._script(keys=list(keys), args=list(args))
         return answer
+
+    async def many(self, calls: Sequence[tuple[Sequence[str], Sequence[str | int]]]) -> list[Reply]:
+        """The answers of many calls in one round trip, in order."""
+        if not calls:
+            return []
+        with translated():
+            async with self._redis.pipeline(transaction=False) as pipe:
+                for keys, args in calls:
+                    await self._script(keys=list(keys), args=list(args), client=pipe)
+                answers: list[Reply] = await pipe.execute()
+        return answers
 
 
 def text(value: bytes | int | str) -> str:

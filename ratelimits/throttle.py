@@ -18,7 +18,14 @@ from datetime import datetime
 from redis.asyncio import Redis
 
 from ratelimits.limits import Limit
-from ratelimits.scope import INDEX_KEY, DataSourceScope, ThrottleScope, scope_of_member
+from ratelimits.scope import (
+    CLOSURES_KEY,
+    INDEX_KEY,
+    DataSourceScope,
+    ThrottleScope,
+    data_source_of_member,
+    scope_of_member,
+)
 from ratelimits.scripts import Reply, Script, clock_argument, instant, text, translated
 
 INDEX_SIZE = 10_000
@@ -58,8 +65,17 @@ class WindowView:
     closed_reason: str | None
 
 
+@dataclass(frozen=True)
+class Closure:
+    """A data source whose provider asked for a wait."""
+
+    scope: DataSourceScope
+    until: datetime
+    reason: str
+
+
 class Throttle:
-    """Every call is one round trip, and raises QueueUnavailable when Redis does not answer it (RL-08).
+    """Every call is a round trip or two, and raises QueueUnavailable when Redis does not answer it (RL-08).
 
     `now_ms` is for tests in simulated time; without it every clock is Redis's own."""
 
@@ -100,13 +116,19 @@ class Throttle:
         stays. Returns when it ends."""
         wait_ms = max(1, math.ceil(wait_s * 1000))
         why = " ".join(reason.split())[:MAX_REASON]
-        until = await self._close([scope.closed_key], [wait_ms, _bytes(why), clock_argument(now_ms)])
+        until = await self._close(
+            [scope.closed_key, CLOSURES_KEY], [wait_ms, _bytes(why), scope.member, INDEX_SIZE, clock_argument(now_ms)]
+        )
         return instant(_scalar(until))
 
     async def reopen(self, scope: DataSourceScope) -> bool:
         """Lifts a closure early; answers whether there was one. Jobs that sleep until its end stay asleep."""
         with translated():
-            return bool(await self._redis.delete(scope.closed_key))
+            async with self._redis.pipeline(transaction=True) as pipe:
+                pipe.delete(scope.closed_key)
+                pipe.zrem(CLOSURES_KEY, scope.member)
+                was_closed, _ = await pipe.execute()
+        return bool(was_closed)
 
     async def closed_until(self, scope: DataSourceScope) -> tuple[datetime, str] | None:
         """When a data source opens again and why it is closed, or None when it is open."""
@@ -117,31 +139,45 @@ class Throttle:
         until, _, reason = text(value).partition(" ")
         return instant(until), reason
 
+    async def closures(self, at_most: int = 500) -> list[Closure]:
+        """The data sources that are closed now, those that open last first (RL-07)."""
+        with translated():
+            members: list[bytes | str] = await self._redis.zrevrange(CLOSURES_KEY, 0, at_most - 1)
+            scopes = [data_source_of_member(text(member)) for member in members]
+            values: list[bytes | str | None] = (
+                await self._redis.mget([each.closed_key for each in scopes]) if scopes else []
+            )
+        found = [(scope, *text(value).partition(" ")) for scope, value in zip(scopes, values, strict=True) if value]
+        return [Closure(scope, instant(until), reason) for scope, until, _, reason in found]
+
     async def windows(self, at_most: int = 500, *, now_ms: int | None = None) -> list[WindowView]:
         """The scopes with a window that is used or reserved, those with the longest queue ahead first (RL-07)."""
         with translated():
             members: list[bytes | str] = await self._redis.zrevrange(INDEX_KEY, 0, at_most - 1)
-        views = [await self._view(text(member), now_ms) for member in members]
+        scopes = [scope_of_member(text(member)) for member in members]
+        replies = await self._read.many(
+            [
+                ([scope.key(ms), scope.data_source.closed_key], [ms, LOOK_AHEAD, clock_argument(now_ms)])
+                for scope, ms in scopes
+            ]
+        )
+        views = [_view(scope, ms, reply) for (scope, ms), reply in zip(scopes, replies, strict=True)]
         return [view for view in views if view.used or view.reserved or view.closed_until]
 
-    async def _view(self, member: str, now_ms: int | None) -> WindowView:
-        scope, window_ms = scope_of_member(member)
-        used, limit, reserved, until, reason, ends = _list(
-            await self._read(
-                [scope.key(window_ms), scope.data_source.closed_key], [window_ms, LOOK_AHEAD, clock_argument(now_ms)]
-            )
-        )
-        closed = int(until) > 0
-        return WindowView(
-            scope,
-            window_ms / 1000,
-            int(limit) if limit else None,
-            int(used),
-            int(reserved),
-            instant(ends),
-            instant(until) if closed else None,
-            text(reason) if closed else None,
-        )
+
+def _view(scope: ThrottleScope, window_ms: int, reply: Reply) -> WindowView:
+    used, limit, reserved, until, reason, ends = reply
+    closed = int(until) > 0
+    return WindowView(
+        scope,
+        window_ms / 1000,
+        int(limit) if limit else None,
+        int(used),
+        int(reserved),
+        instant(ends),
+        instant(until) if closed else None,
+        text(reason) if closed else None,
+    )
 
 
 def _list(reply: Reply | bytes | int) -> Reply:

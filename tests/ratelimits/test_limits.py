@@ -6,7 +6,7 @@ import pytest
 
 from kbsync.domain.errors import SettingsError
 from ratelimits.limits import Limit, UnitKind, default_limit, limit_for
-from ratelimits.scope import DataSourceScope, HostScope, ThrottleScope, scope_of_member
+from ratelimits.scope import DataSourceScope, HostScope, ThrottleScope, data_source_of_member, scope_of_member
 
 
 @pytest.mark.spec("RL-01")
@@ -68,6 +68,7 @@ def test_no_name_reaches_into_another_scope(provider: str) -> None:
     assert "\x00" not in scope.key(60_000)
     if provider != "\ud800":
         assert scope_of_member(scope.member(60_000)) == (scope, 60_000)
+        assert data_source_of_member(scope.data_source.member) == scope.data_source
     assert DataSourceScope(provider, 7, 1).closed_key.count(":") == 4
 
 

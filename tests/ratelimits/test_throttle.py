@@ -15,8 +15,8 @@ from kbsync.domain.errors import QueueUnavailable
 from ops.embedded.process import free_port
 from ops.embedded.redis import EmbeddedRedis
 from ratelimits.limits import Limit, UnitKind
-from ratelimits.scope import INDEX_KEY, DataSourceScope, ThrottleScope
-from ratelimits.throttle import ComeBackAt, Go, Throttle
+from ratelimits.scope import CLOSURES_KEY, INDEX_KEY, DataSourceScope, ThrottleScope
+from ratelimits.throttle import Closure, ComeBackAt, Go, Throttle
 
 NOTION = ThrottleScope("notion", UnitKind.DOCUMENT_SYNC, 7, 31)
 FOUR_A_MINUTE = Limit(4, 60)
@@ -124,11 +124,11 @@ async def test_keys_are_spelled_as_documented_and_expire_by_themselves(redis: Re
     prefix = "kbsync:throttle:notion:document_sync:7:31:60000"
     expected = {
         f"{prefix}:{window}", f"{prefix}:{window + 1}", f"{prefix}:frontier", f"{prefix}:job:b",
-        "kbsync:closed:notion:7:31", "kbsync:throttles",
+        "kbsync:closed:notion:7:31", "kbsync:throttles", "kbsync:closures",
     }  # fmt: skip
     keys = {key.decode() for key in await redis.keys("*")}
     assert keys == expected
-    for key in keys - {INDEX_KEY}:
+    for key in keys - {INDEX_KEY, CLOSURES_KEY}:
         assert 0 < await redis.pttl(key) <= 180_000
 
 
@@ -286,6 +286,31 @@ async def test_windows_show_used_limit_reserved_and_closed(redis: Redis) -> None
     assert (notion.closed_until, notion.closed_reason, notion.window_s) == (until, "429", 60)
     assert notion.ends_at == datetime.fromtimestamp((START_MS // 60_000 + 1) * 60, UTC)
     assert (other.scope.provider, other.used, other.limit, other.closed_until) == ("a b:c", 1, 20, None)
+
+
+@pytest.mark.spec("RL-07", "RL-05")
+async def test_closures_are_listed_even_when_nobody_asks_for_a_slot(redis: Redis) -> None:
+    throttle = Throttle(redis)
+    assert await throttle.closures() == []
+    odd = DataSourceScope("a b:c", 8, None)
+    soon = await throttle.close(NOTION.data_source, 60, "429")
+    late = await throttle.close(odd, 3_600, "quota spent")
+    await throttle.close(DataSourceScope("scribe", 1, 1), 60, "429", now_ms=START_MS - 3_600_000)
+    assert [each for each in await throttle.closures() if each.scope.provider != "scribe"] == [
+        Closure(odd, late, "quota spent"),
+        Closure(NOTION.data_source, soon, "429"),
+    ]
+    await throttle.reopen(odd)
+    assert odd not in [each.scope for each in await throttle.closures()]
+
+
+@pytest.mark.spec("RL-07")
+async def test_many_scopes_are_listed_and_a_page_is_as_long_as_asked(redis: Redis) -> None:
+    throttle = Throttle(redis)
+    for n in range(300):
+        await throttle.take(ThrottleScope("notion", UnitKind.DOCUMENT_SYNC, n, n), FOUR_A_MINUTE, "j", now_ms=START_MS)
+    assert len(await throttle.windows(now_ms=START_MS)) == 300
+    assert len(await throttle.windows(at_most=10, now_ms=START_MS)) == 10
 
 
 @pytest.mark.spec("RL-07")
