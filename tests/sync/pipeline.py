@@ -92,13 +92,13 @@ def job_of(request: UnitRequest, *, attempt: int = 1, delays: int = 0) -> Job:
 class Switch:
     """A kill switch; an error is raised instead of an answer."""
 
-    paused: bool = False
+    is_on: bool = False
     error: KbsyncError | None = None
 
     async def paused(self, organization_id: int | None) -> bool:
         if self.error is not None:
             raise self.error
-        return self.paused
+        return self.is_on
 
 
 @dataclass

@@ -105,7 +105,7 @@ async def test_a_failed_enqueue_of_children_is_made_good_without_fetching(databa
 async def test_a_paused_unit_is_skipped_and_touches_nothing(database: Database, redis: Redis) -> None:
     toy = ToyListing([ListedDocument("a", "A")])
     pipeline = await make_pipeline(database, redis, toy)
-    pipeline.switch.paused = True
+    pipeline.switch.is_on = True
     end = await pipeline.run(source_of(pipeline))
     assert end == SkippedJob({"status": "skipped", "reason": "paused"})
     assert await pipeline.tenant.value("select sync_status from knowledge_base_sources") == "pending"
@@ -118,7 +118,7 @@ async def test_a_skip_is_an_ending(database: Database, redis: Redis) -> None:
     toy = ToyListing(contents={"a": text("hello")})
     pipeline = await make_pipeline(database, redis, toy)
     request = await a_document(pipeline, toy)
-    pipeline.switch.paused = True
+    pipeline.switch.is_on = True
     await pipeline.run(request)
     assert await ended_as(pipeline, request) == "skipped"
     assert await pipeline.tenant.open_requests() == set()
