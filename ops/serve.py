@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
-from dataclasses import asdict
 
 from aiohttp import web
 
@@ -16,7 +15,6 @@ from kbsync.domain.errors import ServerUnavailable, SettingsError
 from kbsync.domain.ids import QueueName
 from kbsync.domain.outcomes import Outcome
 from kbsync.domain.requests import Scan
-from kbsync.queue.fleet import Fleet, unavailable_if_redis_fails
 from kbsync.queue.jobs import RunningJob
 from kbsync.recovery.layers import RecoveryPass
 from kbsync.recovery.reconciler import Reconciler
@@ -25,30 +23,15 @@ from kbsync.telemetry import configure_logs, configure_sentry, log
 from ops.health import serve_health
 from producers.daily_tick import ScanServices, run_scan
 from producers.outbox_relay import OutboxRelay
+from producers.recovery_tick import run_recovery
 from producers.scheduler import Scheduler
 from workers.runtime import Runtime
-
-
-class _FleetView:
-    """What the API reads of the queues."""
-
-    def __init__(self, fleet: Fleet) -> None:
-        self._fleet = fleet
-
-    async def ping_write(self) -> None:
-        await self._fleet.ping_write()
-
-    async def counts(self) -> Mapping[str, Mapping[str, int]]:
-        async with unavailable_if_redis_fails("any"):
-            return {str(name): asdict(await self._fleet.queue(name).counts()) for name in QueueName}
 
 
 async def serve_api(settings: Settings) -> None:
     """Raises SettingsError or ServerUnavailable when it can't start; afterwards outages are answered, not died of."""
     async with _process(settings) as (runtime, stop):
-        services = ApiServices(
-            runtime.database, runtime.fleet, _FleetView(runtime.fleet), runtime.kill_switch, settings
-        )
+        services = ApiServices(runtime.database, runtime.fleet, runtime.fleet, runtime.kill_switch, settings)
         runner = web.AppRunner(build_app(services), **RUNNER_OPTIONS)
         await runner.setup()
         try:
@@ -101,25 +84,16 @@ async def serve_scheduler(settings: Settings) -> None:
         await asyncio.gather(
             Scheduler(runtime.database, runtime.fleet).run(stop),
             relay.run(direct_url, stop),
-            _recover(recovery, stop, settings.reconcile_interval_s),
+            run_recovery(recovery, stop, interval_s=settings.reconcile_interval_s),
         )
-
-
-async def _recover(recovery: RecoveryPass, stop: asyncio.Event, interval_s: float) -> None:
-    """A pass every `interval_s` until `stop`; an outage is waited out."""
-    while not stop.is_set():
-        try:
-            await recovery.once()
-        except ServerUnavailable as error:
-            log.warning("recovery_waits", error=str(error))
-        with suppress(TimeoutError):
-            await asyncio.wait_for(stop.wait(), interval_s)
 
 
 async def scan(runtime: Runtime, request: Scan, job: RunningJob) -> Outcome:
     """The daily scan as a job: its lease token names the run, so an older run's writes are refused."""
     services = ScanServices(runtime.database, runtime.fleet, runtime.kill_switch)
-    return await run_scan(services, request, run=job.lease_token, progress=job.progress)
+    return await run_scan(
+        services, request, run=job.lease_token, progress=job.progress, is_final_attempt=job.is_final_attempt
+    )
 
 
 def _queue(name: str) -> QueueName:
