@@ -77,11 +77,24 @@ class _Section(NamedTuple):
     level: int = 0
 
 
-def chunk(markdown: str, *, size: int, overlap: int = 0) -> list[Chunk]:
+def chunk(markdown: str, *, size: int, overlap: int = 0, max_tokens: int | None = None) -> list[Chunk]:
     """The chunks of `markdown`, each of at most `size` characters, `overlap` of them (at most half) repeated from the end
     of the chunk before where both belong to one section.
 
+    `max_tokens` bounds the estimate too: dense text (CJK, emoji) is cut into so much smaller chunks, down to MIN_SIZE.
     ValueError for a size under MIN_SIZE or a negative overlap. Text of white space alone has no chunks."""
+    chunks = _chunked(markdown, size, overlap)
+    while (
+        max_tokens is not None
+        and size > MIN_SIZE
+        and (worst := max((c.tokens for c in chunks), default=0)) > max_tokens
+    ):
+        size = max(MIN_SIZE, min(size - 1, size * max_tokens // worst))
+        chunks = _chunked(markdown, size, overlap)
+    return chunks
+
+
+def _chunked(markdown: str, size: int, overlap: int) -> list[Chunk]:
     if size < MIN_SIZE or overlap < 0:
         raise ValueError(f"size is at least {MIN_SIZE} characters and overlap not negative")
     overlap = min(overlap, size // 2)

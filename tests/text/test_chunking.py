@@ -293,6 +293,12 @@ def test_the_hash_is_of_text_and_headings_and_not_of_the_place() -> None:
     assert moved.start == 0
 
 
+@pytest.mark.spec("LS-20")
+@pytest.mark.parametrize("text", ["word " * 2_000, "漢字。" * 2_000, "word " * 500 + "漢字。" * 500, "🙂" * 3_000])
+def test_tokens_bound_chunks_whatever_the_script(text: str) -> None:
+    assert max(one.tokens for one in chunk(text, size=1_600, overlap=160, max_tokens=300)) <= 300
+
+
 def test_tokens_are_estimated_by_script() -> None:
     assert estimated_tokens("word" * 10) == 10
     assert estimated_tokens("漢字漢字") == 4

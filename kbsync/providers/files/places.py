@@ -15,7 +15,7 @@ from kbsync.domain.errors import ItemGone, ItemUnreadable, ProviderRefused, Prov
 
 MAX_FILE_BYTES = 10_000_000
 MAX_ARCHIVE_BYTES = 2_000_000_000
-SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__", "vendor", "venv", "site-packages"})
+SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,8 @@ class Place(Protocol):
     def read(self, relative: str) -> tuple[bytes, str]:
         """Bytes and version. Raises ItemGone, ItemUnreadable, ProviderError."""
         ...
+
+    def close(self) -> None: ...
 
 
 def place_at(path: Path) -> Place:
@@ -105,6 +107,9 @@ class Folder:
             raise ItemUnreadable(_TOO_LARGE)
         return data, f"{status.st_mtime_ns}-{status.st_size}"
 
+    def close(self) -> None:
+        return None
+
     def _found(self, path: Path) -> FoundFile | None:
         relative = path.relative_to(self._root).as_posix()
         try:
@@ -122,14 +127,21 @@ class Folder:
 
 
 class Archive:
-    """A zip file. Nothing is unpacked to disk; an entry is read up to MAX_FILE_BYTES whatever its header says."""
+    """A zip file. Nothing is unpacked to disk; an entry is read up to MAX_FILE_BYTES whatever its header says.
+
+    It is opened once, because its list of entries is read with it; `close` it after use. Not for two threads at once."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
+        self._open: zipfile.ZipFile | None = None
+
+    def close(self) -> None:
+        if self._open is not None:
+            self._open.close()
+            self._open = None
 
     def walk(self) -> Iterator[FoundFile | WalkFault]:
-        with self._opened() as archive:
-            entries = {entry.filename: entry for entry in archive.infolist() if not entry.is_dir()}
+        entries = {entry.filename: entry for entry in self._opened().infolist() if not entry.is_dir()}
         for name in sorted(entries):
             entry = entries[name]
             try:
@@ -142,23 +154,28 @@ class Archive:
 
     def read(self, relative: str) -> tuple[bytes, str]:
         _checked(relative)
-        with self._opened() as archive:
-            try:
-                entry = archive.getinfo(relative)
-            except KeyError:
-                raise ItemGone(f"{relative!r} is not in the archive any more") from None
-            if refusal := _entry_refusal(entry):
-                raise ItemUnreadable(refusal)
-            try:
-                with archive.open(entry) as file:
-                    data = file.read(MAX_FILE_BYTES + 1)
-            except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
-                raise ItemUnreadable("It is damaged in the archive, or packed in a way that can't be read.") from error
+        archive = self._opened()
+        try:
+            entry = archive.getinfo(relative)
+        except KeyError:
+            raise ItemGone(f"{relative!r} is not in the archive any more") from None
+        if refusal := _entry_refusal(entry):
+            raise ItemUnreadable(refusal)
+        try:
+            with archive.open(entry) as file:
+                data = file.read(MAX_FILE_BYTES + 1)
+        except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError, OSError) as error:
+            raise ItemUnreadable("It is damaged in the archive, or packed in a way that can't be read.") from error
         if len(data) > MAX_FILE_BYTES:
             raise ItemUnreadable(_TOO_LARGE)
         return data, _entry_version(entry)
 
     def _opened(self) -> zipfile.ZipFile:
+        if self._open is None:
+            self._open = self._opened_anew()
+        return self._open
+
+    def _opened_anew(self) -> zipfile.ZipFile:
         try:
             if self._path.stat().st_size > MAX_ARCHIVE_BYTES:
                 raise ProviderRefused(f"The archive {str(self._path)!r} is larger than 2 GB.")

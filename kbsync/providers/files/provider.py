@@ -46,17 +46,20 @@ class FilesProvider:
         """Folders as sections, each before its files; then how it ended. Complete when all of it could be looked into and
         it is not over the source's `max_files`."""
         place = await asyncio.to_thread(self._place)
+        try:
+            async for part in self._listing(place):
+                yield part
+        finally:
+            place.close()
+
+    async def _listing(self, place: Place) -> AsyncIterator[ListingPart]:
         walk = place.walk()
         told: set[str] = set()
         reasons: list[str] = []
         files = 0
         while found := await asyncio.to_thread(lambda: list(islice(walk, _BATCH))):
-            wanted = []
-            for one in found:
-                if isinstance(one, WalkFault):
-                    reasons.append(one.reason)
-                elif self._wants(one.relative):
-                    wanted.append(one)
+            reasons += [one.reason for one in found if isinstance(one, WalkFault)]
+            wanted = [one for one in found if isinstance(one, FoundFile) and self._wants(one.relative)]
             room = self._config.max_files - files
             for part in await asyncio.to_thread(self._read_all, place, wanted[:room], told):
                 yield part
@@ -81,7 +84,11 @@ class FilesProvider:
         return place_at(allowed_path(self._config.path, self._roots))
 
     def _fetch(self, ref: DocumentRef) -> Content | Unchanged:
-        data, version = self._place().read(ref.external_id)
+        place = self._place()
+        try:
+            data, version = place.read(ref.external_id)
+        finally:
+            place.close()
         if ref.etag is not None and ref.etag == version:
             return Unchanged()
         content = self._content(ref.external_id, data)
