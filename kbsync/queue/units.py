@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kbsync.domain.ids import QueueName, job_id, queue_of, tenant_of
-from kbsync.domain.requests import Priority, UnitRequest
+from kbsync.domain.requests import Priority, Scan, UnitRequest
 from kbsync.queue.jobs import Enqueued, Enqueuer, JobRequest
 
 
@@ -23,12 +23,18 @@ def job_request(
     return JobRequest(
         job_id=job_id(request),
         kind=request.type,
-        payload=request.model_dump(mode="json", exclude_none=True),
+        payload=_payload(request),
         tenant=tenant_of(request),
         priority=priority,
         rerun_if_active=rerun_if_active,
         replace_finished=replace_finished,
     )
+
+
+def _payload(request: UnitRequest) -> dict[str, object]:
+    if isinstance(request, Scan):
+        return request.model_dump(mode="json", exclude_none=True)
+    return dict(request.__dict__)  # numbers and strings only: a dump would cost more than all the rest
 
 
 async def enqueue_units(

@@ -15,7 +15,7 @@ from kbsync.domain.requests import CrawlUrl, DocumentChunks, Scan, StartCrawl, S
 from kbsync.queue.fleet import Fleet
 from kbsync.queue.jobs import EnqueueOutcome, JobRequest
 from kbsync.queue.queue import FleetQueue
-from tests.queue.support import Recorder, a_request, a_worker, claim, completed, exchange, running, until
+from tests.queue.support import Recorder, a_request, a_worker, ask, claim, completed, exchange, running, until
 
 CREATED, QUEUED = EnqueueOutcome.CREATED, EnqueueOutcome.ALREADY_QUEUED
 REPLACED, DONE = EnqueueOutcome.REPLACED, EnqueueOutcome.ALREADY_DONE
@@ -73,7 +73,7 @@ async def test_a_finished_job_is_replaced_and_leaves_no_record_behind(
     counts = await queue.counts()
     assert (counts.waiting, getattr(counts, state)) == (1, 0)
     assert await redis.get("arq:result:j") is None
-    assert await redis.hget("q:bytes", letter) == b"0"
+    assert await ask(redis, "HGET", "q:bytes", letter) == b"0"
 
 
 @pytest.mark.spec("QU-02")

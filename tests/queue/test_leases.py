@@ -12,7 +12,7 @@ from kbsync.queue.jobs import Completed, JobEnd, RunningJob
 from kbsync.queue.queue import FleetQueue
 from kbsync.queue.scripts import run_script
 from tests.queue.proxy import Proxy
-from tests.queue.support import Recorder, a_request, a_worker, claim, completed, exchange, running, until
+from tests.queue.support import Recorder, a_request, a_worker, ask, claim, completed, exchange, running, until
 from tests.queue.test_ends import ended
 
 
@@ -141,11 +141,11 @@ async def test_attempts_stalls_and_delays_are_counted_apart_and_the_fourth_stall
     await exchange(queue, 1, "t2", 60_000, ("j", "rt1", "0 {}"))
     for number in range(3):
         await exchange(queue, 1, f"t{number + 3}", 60_000, ("j", f"dt{number + 2}", "0 {}"))
-    assert (await redis.hget("q:meta", "j") or b"").startswith(b"1,0,3")
+    assert (await ask(redis, "HGET", "q:meta", "j") or b"").startswith(b"1,0,3")
     for stalls in range(1, 4):
         await lease_ends(redis)
         assert await claim(queue, 1, f"s{stalls}") == ["j"]
-        assert (await redis.hget("q:meta", "j") or b"").startswith(f"1,{stalls},3".encode())
+        assert (await ask(redis, "HGET", "q:meta", "j") or b"").startswith(f"1,{stalls},3".encode())
     await lease_ends(redis)
     assert await claim(queue, 1, "last") == []
     detail = await queue.detail("j")
@@ -157,7 +157,7 @@ async def test_attempts_stalls_and_delays_are_counted_apart_and_the_fourth_stall
         3,
     )
     assert detail.view.reason == "stalled_too_often"
-    assert await redis.llen("q:owed") == 1
+    assert await ask(redis, "LLEN", "q:owed") == 1
     assert await redis.exists("q:meta", "arq:in-progress:j", "arq:job:j", "q:active") == 0
 
 

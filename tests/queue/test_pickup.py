@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from statistics import median
 from typing import Any
 
@@ -161,9 +162,7 @@ async def test_a_burst_wakes_all_idle_workers(queue: FleetQueue, url: str) -> No
         await asyncio.sleep(0.2)
         return Completed()
 
-    workers = [
-        a_worker(url, lambda job, name=str(n): handler_of(name, job), concurrency=2, lease_s=15) for n in range(4)
-    ]
+    workers = [a_worker(url, partial(handler_of, str(n)), concurrency=2, lease_s=15) for n in range(4)]
     async with running(*workers):
         await asyncio.sleep(0.2)
         await queue.enqueue([a_request(f"j{number}") for number in range(8)])

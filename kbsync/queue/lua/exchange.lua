@@ -126,9 +126,16 @@ if #dead > 0 then
       end_unseen(id, 'x', 'cancelled', call('GET', JOB .. id), counted, 'cancelled', 'it was asked to stop')
       note('cancelled', id)
     elseif s > max_stalls then
-      local payload = take_dirty_bit(id, true) or call('GET', JOB .. id)
-      end_unseen(id, 'f', 'stalled_too_often', payload, counted, 'stalled_too_often', 'its worker was lost ' .. s .. ' times')
-      note('failed', id)
+      local newer = take_dirty_bit(id, true)
+      if newer then -- as at any other end: the edit runs, as a job of its own
+        place(id, start(whose(newer)))
+        ended[#ended + 1] = id
+        note('rerun', id)
+      else
+        end_unseen(id, 'f', 'stalled_too_often', call('GET', JOB .. id), counted, 'stalled_too_often',
+          'its worker was lost ' .. s .. ' times')
+        note('failed', id)
+      end
     else
       metas[#metas + 1] = id
       metas[#metas + 1] = counted
@@ -145,8 +152,8 @@ if #over > 0 then
   if any_aside then
     call('HDEL', STOP, unpack(over))
     call('HDEL', PROGRESS, unpack(over))
-    if #ended > 0 then call('HDEL', META, unpack(ended)) end
   end
+  if #ended > 0 and (any_aside or #dead > 0) then call('HDEL', META, unpack(ended)) end
   if #metas > 0 then many('HSET', META, metas) end
   if #places > 0 then many('ZADD', Q, places) end
   for letter in pairs(touched) do
