@@ -174,7 +174,7 @@ class _ScanRun:
 
         async def commit() -> bool:
             async with self._services.database.fleet() as connection:
-                await register_many(connection, accepted, asked_s_ago=asked_s_ago)
+                await register_many(connection, accepted, asked_s_ago=asked_s_ago, again=False)
                 if self._request.manual_id is not None:
                     return True
                 return await advance_tick_if_claimed(connection, self._request.date, self._run, self._state)

@@ -73,8 +73,12 @@ class Row:
     organization_id: int
 
 
-async def register_many(connection: Connection, requests: Iterable[UnitRequest], *, asked_s_ago: float = 0.0) -> None:
-    """Every request is open from `asked_s_ago` on: from before Redis was told, so that a run which began since ends it."""
+async def register_many(
+    connection: Connection, requests: Iterable[UnitRequest], *, asked_s_ago: float = 0.0, again: bool = True
+) -> None:
+    """Every request is open from `asked_s_ago` on: from before Redis was told, so that a run which began since ends it.
+
+    `again` False: a request that is open is left as it is, so that the run under way ends it and no second one is owed."""
     by_id = {job_id(request): request for request in requests}
     if not by_id:
         return
@@ -85,6 +89,7 @@ async def register_many(connection: Connection, requests: Iterable[UnitRequest],
         [request.type for request in by_id.values()],
         [request.model_dump_json(exclude_none=True) for request in by_id.values()],
         asked_s_ago,
+        again,
     )
 
 

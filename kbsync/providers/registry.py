@@ -29,7 +29,6 @@ Factory = Callable[[SourceSetup, ProviderEnvironment], Provider]
 
 FACTORIES: Mapping[str, Factory] = {
     "files": lambda setup, environment: FilesProvider(setup, environment.files_roots),
-    "files": lambda setup, environment: FilesProvider(setup, environment.files_roots),
     "website": lambda setup, environment: WebsiteProvider(setup, environment.client_of(setup)),
 }
 

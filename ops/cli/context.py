@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -90,9 +91,10 @@ async def enqueue_by_hand(here: Connected, requests: Sequence[LibraryRequest], p
     from kbsync.library.due import register_many
     from kbsync.queue.units import enqueue_units
 
+    began = time.monotonic()
     done = await enqueue_units(here.fleet, requests, priority=priority, rerun_if_active=True)
     async with here.database.fleet() as connection:
-        await register_many(connection, requests)
+        await register_many(connection, requests, asked_s_ago=time.monotonic() - began)
     return done
 
 

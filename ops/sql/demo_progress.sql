@@ -9,7 +9,9 @@ order by id
 -- How far documents, chunks and crawls are, in one row.
 select
     count(*) as documents,
-    count(*) filter (where d.last_synced_at is not null or d.unreadable_reason is not null) as documents_fetched,
+    count(*) filter (
+        where d.last_synced_at is not null or d.content is not null or d.unreadable_reason is not null
+    ) as documents_fetched,
     count(*) filter (where d.chunks_synced_at is not null or coalesce(d.content, '') = '') as documents_chunked,
     (select count(*) from document_chunks c where c.organization_id = $1) as chunks,
     (select count(*) from kbsync.crawl_task_urls u

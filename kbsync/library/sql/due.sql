@@ -1,6 +1,7 @@
 -- name: register_many
 -- A batch of requests, each open from the moment it was asked for: `$5` seconds ago, before Redis was told. A request
--- that comes again is open again; the newest asker wins, so a wrong tenant's older request cannot shadow it.
+-- that comes again is open again; the newest asker wins, so a wrong tenant's older request cannot shadow it. With `$6`
+-- false what is open already stays as it is: for askers that are content with the run under way.
 insert into kbsync.unit_requests as known (job_id, organization_id, kind, request, requested_at)
 select asked.job_id, asked.organization_id, asked.kind, asked.request, clock_timestamp() - make_interval(secs => $5)
 from unnest($1::text[], $2::bigint[], $3::text[], $4::jsonb[]) as asked (job_id, organization_id, kind, request)
@@ -9,7 +10,8 @@ on conflict (job_id) do update
 set organization_id = excluded.organization_id,
     kind = excluded.kind,
     request = excluded.request,
-    requested_at = greatest(known.requested_at, excluded.requested_at);
+    requested_at = greatest(known.requested_at, excluded.requested_at)
+where $6 or not (known.ended_at is null or known.ended_at < known.requested_at);
 
 -- name: end_if_open
 -- A unit that no worker's own bookkeeping ends (a scan by hand): over, as of the start of the run that ended.

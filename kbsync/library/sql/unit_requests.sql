@@ -20,7 +20,9 @@ with asked as (
 update kbsync.unit_requests
 set requested_at = clock_timestamp()
 from known
-where kbsync.unit_requests.job_id = known.job_id and organization_id = $1;
+where kbsync.unit_requests.job_id = known.job_id and organization_id = $1
+    -- A crawl is started once: asking again while its start is owed would owe a second one.
+    and not (kind = 'start_crawl' and (ended_at is null or ended_at < requested_at));
 
 -- name: end_run
 -- The unit has ended, as of the start of its run: a request that came during the run stays open (QR-08).
