@@ -25,7 +25,7 @@ from kbsync.db.pool import Database
 from kbsync.settings import Settings, load_settings
 from ops.demo_progress import Progress, read_progress
 from ops.hits import hit_as_json, print_hit
-from ops.register import NewSource, Registered, register_source
+from ops.register import NewSource, Registered, find_or_register
 from ops.sample_site import sample_site
 from ops.stack import Servers, StopSignal
 from ops.state import LocalState
@@ -50,7 +50,7 @@ def run_demo(state: LocalState, source: str | None, *, keep: bool, say: Callable
     with ExitStack() as stack:
         stop = stack.enter_context(StopSignal())
         say("kbsync demo: a real site and a real folder, through the real queue, database and sockets")
-        wanted = [_given(source)] if source else stack.enter_context(_samples(say))
+        wanted = [_given(source)] if source else stack.enter_context(_samples(state, say))
         servers = stack.enter_context(servers_up(settings, state))
         say(f"  Postgres and Redis run from {state.folder}")
         registered = asyncio.run(_register(servers, settings, state, wanted))
@@ -70,21 +70,22 @@ def run_demo(state: LocalState, source: str | None, *, keep: bool, say: Callable
 
 
 @contextmanager
-def _samples(say: Callable[[str], None]) -> Iterator[list[Wanted]]:
+def _samples(state: LocalState, say: Callable[[str], None]) -> Iterator[list[Wanted]]:
     """The built-in input: installed packages' descriptions as a site, and their licences as a folder."""
-    with _serving(sample_site()) as port:
+    with _serving(sample_site(), state.demo_port() or 0) as port:
+        state.keep_demo_port(port)
         say(f"  serving the installed packages' descriptions on http://127.0.0.1:{port}/")
         folder = Path(web.__file__).parents[1]
         site = NewSource("website", "installed packages", {"start_url": f"http://127.0.0.1:{port}/"})
         files = NewSource(
             "files", f"licences below {folder.name}", {"path": str(folder), "include": ["*.dist-info/licenses/**"]}
         )
-        yield [Wanted(site, "asynchronous http client", ("127.0.0.1",)), Wanted(files, "permission notice")]
+        yield [Wanted(site, "asyncio http client", ("127.0.0.1",)), Wanted(files, "permission notice")]
 
 
 @contextmanager
-def _serving(app: web.Application) -> Iterator[int]:
-    """The site in a thread of its own, on a free loopback port."""
+def _serving(app: web.Application, preferred_port: int) -> Iterator[int]:
+    """The site in a thread of its own, on loopback: the preferred port when it is free, so that a page keeps its address."""
     started: list[int] = []
     ready = threading.Event()
     loop = asyncio.new_event_loop()
@@ -92,8 +93,10 @@ def _serving(app: web.Application) -> Iterator[int]:
     async def serve() -> web.AppRunner:
         runner = web.AppRunner(app, access_log=None)
         await runner.setup()
-        site = web.TCPSite(runner, "127.0.0.1", 0)
-        await site.start()
+        try:
+            await web.TCPSite(runner, "127.0.0.1", preferred_port).start()
+        except OSError:
+            await web.TCPSite(runner, "127.0.0.1", 0).start()
         started.append(runner.addresses[0][1])
         ready.set()
         return runner
@@ -135,11 +138,9 @@ def _private_addresses(url: str) -> tuple[str, ...]:
 async def _register(servers: Servers, settings: Settings, state: LocalState, wanted: list[Wanted]) -> list[Registered]:
     database = await Database.open(servers.database_url, max_size=2, pooled=settings.database_pooled)
     try:
-        organization: int | None = None
         made = []
         for one in wanted:
-            registered = await register_source(database, one.new, organization, ORGANIZATION)
-            organization = registered.organization_id
+            registered = await find_or_register(database, one.new, ORGANIZATION)
             if one.opened:
                 state.open_addresses(registered.source_id, list(one.opened))
             if one.new.type == "files":

@@ -26,8 +26,11 @@ def hit_as_json(hit: Hit) -> dict[str, object]:
 def print_hit(number: int, hit: Mapping[str, object]) -> None:
     """Number, title, link, and the snippet with its matches in bold (plain where colours are off)."""
     typer.echo(f"{number:2}. {printable(str(hit['title']))}")
-    if hit["link"]:
-        typer.echo(f"    {printable(str(hit['link']))}")
+    path = hit["heading_path"]
+    assert isinstance(path, list)
+    place = hit["link"] or " > ".join(path)
+    if place:
+        typer.echo(f"    {printable(str(place))}")
     snippet = str(hit["snippet"])
     stretches = hit["highlights"]
     assert isinstance(stretches, list)

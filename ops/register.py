@@ -24,6 +24,18 @@ class Registered:
     source_id: int
 
 
+async def find_or_register(database: Database, new: NewSource, organization_name: str) -> Registered:
+    """As `register_source`; an organization and a source of that very name and setup are taken as they are."""
+    async with database.fleet() as connection:
+        organization_id = await organizations.named(connection, organization_name)
+    if organization_id is not None:
+        async with database.organization(organization_id) as connection:
+            for known in await sources.kept(connection, organization_id):
+                if (known.type, known.name, dict(known.config)) == (new.type, new.name, dict(new.config)):
+                    return Registered(organization_id, known.id)
+    return await register_source(database, new, organization_id, organization_name)
+
+
 async def register_source(
     database: Database, new: NewSource, organization_id: int | None, new_organization: str | None = None
 ) -> Registered:

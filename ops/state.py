@@ -59,6 +59,14 @@ class LocalState:
         opened[str(source_id)] = sorted(set(addresses))
         (self.folder / "opened-addresses.json").write_text(json.dumps(opened))
 
+    def demo_port(self) -> int | None:
+        """The port of the demo's site last time: its pages' addresses are their names."""
+        path = self.folder / "demo-port"
+        return int(path.read_text()) if path.exists() else None
+
+    def keep_demo_port(self, port: int) -> None:
+        (self.folder / "demo-port").write_text(str(port))
+
     def files_roots(self) -> list[str]:
         path = self.folder / "files-roots.json"
         return list(json.loads(path.read_text())) if path.exists() else []

@@ -23,6 +23,12 @@ async def create(connection: Connection, name: str) -> int:
     return created
 
 
+async def named(connection: Connection, name: str) -> int | None:
+    """The oldest organization of exactly this name. Transactions: `fleet()`."""
+    found: int | None = await connection.fetchval(_SQL["organization_by_name"], name)
+    return found
+
+
 async def get(connection: Connection, organization_id: int) -> OrganizationRow | None:
     row = await connection.fetchrow(_SQL["organization_by_id"], organization_id)
     return OrganizationRow(**row) if row else None

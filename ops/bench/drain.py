@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import resource
-import sys
 import tempfile
 import time
 from pathlib import Path
@@ -148,4 +147,4 @@ async def _bench(server: EmbeddedRedis, options: argparse.Namespace) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

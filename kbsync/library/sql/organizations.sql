@@ -4,3 +4,7 @@ insert into organizations (name) values ($1) returning id;
 
 -- name: organization_by_id
 select id, name from organizations where id = $1;
+
+-- name: organization_by_name
+-- For the people of this deployment, across tenants: the oldest of that name.
+select id from organizations where name = $1 order by id limit 1;
