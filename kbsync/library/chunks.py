@@ -116,7 +116,7 @@ async def _add(connection: Connection, head: _Head, added: list[Chunk]) -> None:
         [row.chunk.position for row in rows],
         [storable(row.chunk.text) for row in rows],
         [row.chunk.content_hash for row in rows],
-        [storable("\x1f".join(row.chunk.heading_path)) for row in rows],
+        [storable("\x1f".join(heading.replace("\x1f", " ") for heading in row.chunk.heading_path)) for row in rows],
         [row.chunk.anchor for row in rows],
         [row.chunk.start for row in rows],
         [row.chunk.end for row in rows],

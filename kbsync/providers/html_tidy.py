@@ -38,6 +38,7 @@ _ADMONITION_TITLE = ", ".join(
 )
 _HEADINGS = "h1, h2, h3, h4, h5, h6"
 _ANCHOR_CLIMB = 8
+_BREAKS_ANCHOR = re.compile(r"[\s{}]")
 _SCHEME = re.compile(r"^([a-zA-Z][a-zA-Z0-9+.-]*):")
 _LINKABLE = frozenset({"http", "https", "mailto", "tel", "ftp"})
 _CONTROL = re.compile("[\x00-\x1f\x7f]")
@@ -60,6 +61,7 @@ def tidy(tree: LexborHTMLParser, base_url: str) -> TidyPage:
     if body is None:
         return TidyPage("", stated_title, language)
     anchors = _heading_anchors(body)
+    _unlink_headings(body)
     _remove_dead(body)
     content = _content(body)
     title = _title(stated_title, content)
@@ -178,14 +180,26 @@ def _heading_anchors(body: LexborNode) -> dict[int, str]:
     return anchors
 
 
+def _unlink_headings(body: LexborNode) -> None:
+    """Headings link to themselves, so that readers can copy the link: by their words, or by a sign that is no word."""
+    for link in body.css(", ".join(f"h{level} a[href^='#']" for level in range(1, 7))):
+        if any(character.isalnum() for character in link.text(deep=True)):
+            link.unwrap()
+        else:
+            link.remove()
+
+
 def _own_anchor(heading: LexborNode) -> str:
     if own := _attribute(heading, "id"):
         return own
-    for link in heading.css(
-        "a[id], a[name], span[id], a.headerlink[href^='#'], a.anchor[href^='#'], a.hash-link[href^='#']"
-    ):
-        if found := _attribute(link, "id") or _attribute(link, "name") or _attribute(link, "href").lstrip("#"):
+    words = heading.text(deep=True).strip()
+    for link in heading.css("a[id], a[name], span[id], a[href^='#']"):
+        if found := _attribute(link, "id") or _attribute(link, "name"):
             return found
+        text = link.text(deep=True).strip()
+        # A sign to copy the link by, or the heading as its own link; other links lead elsewhere.
+        if text == words or not any(character.isalnum() for character in text):
+            return _attribute(link, "href").lstrip("#")
     return ""
 
 
@@ -216,7 +230,7 @@ def _write_anchors(content: LexborNode, anchors: dict[int, str]) -> None:
 
 
 def _safe_anchor(anchor: str) -> str:
-    return quote(anchor, safe="!$&'()*+,;=:@/?-._~%" + "".join(ch for ch in set(anchor) if ord(ch) > 127))
+    return _BREAKS_ANCHOR.sub(lambda found: quote(found.group()), anchor)
 
 
 # --- links and boxes ----------------------------------------------------------------------------------------------
@@ -235,7 +249,9 @@ def _plain_admonitions(content: LexborNode) -> None:
 def _absolute_links(content: LexborNode, base: str) -> None:
     for node in content.css("a[href]"):
         target = _joined(base, _attribute(node, "href"))
-        if target and (node.text(deep=True).strip() or node.css_first("img") is not None):
+        if not node.text(deep=True).strip() and node.css_first("img") is None:
+            node.remove()
+        elif target:
             node.attrs["href"] = target
             if "title" in node.attributes:
                 del node.attrs["title"]

@@ -42,6 +42,29 @@ def test_anchors_reach_the_chunks() -> None:
     assert {one.anchor for one in chunks} >= {"CMD-PRUNE", "OPT-DEPTH"}
 
 
+@pytest.mark.parametrize(
+    ("html", "heading"),
+    [
+        ("<h2 id=a><a class=header href='#a'>Words</a></h2>", "## Words {#a}"),
+        ("<h2>Words <a class=anchor href='#b'>§</a></h2>", "## Words {#b}"),
+        ("<h2><a name=c></a>Words</h2>", "## Words {#c}"),
+        ("<section id=d><div><h2>Words</h2></div><h3>More</h3></section>", "## Words {#d}\n\n### More"),
+        ("<h2>See <a href='#e'>there</a></h2>", "## See there"),
+        ("<h2 id='f g}'>Words</h2>", "## Words {#f%20g%7D}"),
+        ("<h2 id=überschrift>Words</h2>", "## Words {#überschrift}"),
+    ],
+)
+def test_headings_tell_where_a_link_leads_and_do_not_link_to_themselves(html: str, heading: str) -> None:
+    assert read(html) == heading
+
+
+def test_links_that_show_nothing_go() -> None:
+    assert (
+        read("<p>code <a href='/run' title='Run code'></a><a href='/x' title='t'>x</a></p>")
+        == "code [x](https://docs.example/x)"
+    )
+
+
 def test_furniture_goes_and_the_main_part_stays() -> None:
     page = """<html><head><title>Set up | Acme Docs</title></head><body><header>Acme <h2>Site</h2></header><nav>menu</nav>
     <div class="sidebar">other pages</div><main><h1>Set up</h1><div class="breadcrumbs">Home</div><p>Do this and that, then

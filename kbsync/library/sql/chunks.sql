@@ -48,7 +48,7 @@ where c.id = n.id
 
 -- name: add_chunks
 -- Title weighs A, headings B, text D. A configuration that this server lacks is `simple`. Headings come joined by U+001F,
--- which no heading contains, because arrays of arrays must be rectangles.
+-- because arrays of arrays must be rectangles.
 insert into document_chunks (
     organization_id, source_type, source_id, title, url, language, position, content, content_hash, heading_path, anchor,
     start_offset, end_offset, partly_searchable, searchable
