@@ -9,8 +9,9 @@ from typing import Any
 from aiohttp import web
 
 from kbsync.api import enqueue, health, problems, queues, search, status_page
+from kbsync.api.acceptance import Acceptance
 from kbsync.api.auth import Authenticator, RouteClass, authorise
-from kbsync.api.context import AUTHENTICATOR, PRINCIPAL, RATES, SERVICES
+from kbsync.api.context import ACCEPTANCE, AUTHENTICATOR, PRINCIPAL, RATES, SERVICES
 from kbsync.api.rates import TokenRates
 from kbsync.api.services import ApiServices
 from kbsync.telemetry import log
@@ -62,6 +63,7 @@ def build_app(services: ApiServices) -> web.Application:
     app = web.Application(middlewares=[_as_problems, _guard], client_max_size=services.settings.api_body_limit)
     app[SERVICES] = services
     app[AUTHENTICATOR] = Authenticator(services.database)
+    app[ACCEPTANCE] = Acceptance(services.database, services.enqueuer)
     app[RATES] = TokenRates(services.settings.api_requests_per_second)
     for route in ROUTES:
         app.router.add_route(route.method, route.path, route.handler)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from aiohttp import web
 
+from kbsync.api.acceptance import Acceptance
 from kbsync.api.auth import Authenticator
 from kbsync.api.rates import TokenRates
 from kbsync.api.services import ApiServices
@@ -11,6 +12,7 @@ from kbsync.library.principals import Principal
 
 SERVICES: web.AppKey[ApiServices] = web.AppKey("services", ApiServices)
 AUTHENTICATOR: web.AppKey[Authenticator] = web.AppKey("authenticator", Authenticator)
+ACCEPTANCE: web.AppKey[Acceptance] = web.AppKey("acceptance", Acceptance)
 RATES: web.AppKey[TokenRates] = web.AppKey("rates", TokenRates)
 PRINCIPAL: web.RequestKey[Principal] = web.RequestKey("principal", Principal)
 
@@ -21,6 +23,10 @@ def services_of(request: web.Request) -> ApiServices:
 
 def rates_of(request: web.Request) -> TokenRates:
     return request.app[RATES]
+
+
+def acceptance_of(request: web.Request) -> Acceptance:
+    return request.app[ACCEPTANCE]
 
 
 def principal_of(request: web.Request) -> Principal:

@@ -10,15 +10,11 @@ from http import HTTPStatus
 from aiohttp import web
 
 from kbsync.api.bodies import parse_enqueue, read_json_body
-from kbsync.api.context import principal_of, rates_of, services_of
+from kbsync.api.context import acceptance_of, principal_of, rates_of
 from kbsync.api.problems import Fault, Problem, forbidden, invalid
-from kbsync.api.services import ApiServices
-from kbsync.db.errors import retry_on_conflict
-from kbsync.domain.requests import Priority, Scan, UnitRequest
-from kbsync.library.due import register_many
+from kbsync.domain.requests import Scan, UnitRequest
 from kbsync.library.principals import Principal
 from kbsync.queue.jobs import Enqueued
-from kbsync.queue.units import enqueue_units
 
 
 async def enqueue(request: web.Request) -> web.Response:
@@ -27,24 +23,8 @@ async def enqueue(request: web.Request) -> web.Response:
     refuse_if_over_rate(request, principal, len(requests))
     refuse_foreign(requests, principal)
     refuse_tick_scans(requests)
-    answers = await accept(services_of(request), requests)
+    answers = await acceptance_of(request).accept(requests)
     return web.json_response({"requests": [_answer(answer) for answer in answers]}, status=HTTPStatus.ACCEPTED)
-
-
-async def accept(services: ApiServices, requests: Sequence[UnitRequest]) -> list[Enqueued]:
-    """After: Redis has every request, and Postgres knows that each is owed (QR-08). Raises ServerUnavailable otherwise:
-    whole groups may be there then, nothing is promised, and the same call again is safe.
-
-    Redis comes first: a row without a promise would make the reconciler run what a fallback has run already."""
-    began = time.monotonic()
-    answers = await enqueue_units(services.enqueuer, requests, priority=Priority.NORMAL, rerun_if_active=True)
-
-    async def register() -> None:
-        async with services.database.fleet() as connection:
-            await register_many(connection, requests, asked_s_ago=time.monotonic() - began)
-
-    await retry_on_conflict(register)
-    return answers
 
 
 def refuse_if_over_rate(request: web.Request, principal: Principal, amount: int) -> None:

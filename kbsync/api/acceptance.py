@@ -1,0 +1,84 @@
+"""How requests become promises: Redis has them, then Postgres knows that they are owed (LS-01, QR-08).
+
+Calls that come while others are on their way leave together in the next group: a thousand callers with one request each
+cost as many round trips as one caller with a thousand. A group shares one fate.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from kbsync.db.errors import retry_on_conflict
+from kbsync.db.pool import Database
+from kbsync.domain.requests import Priority, UnitRequest
+from kbsync.library.due import register_many
+from kbsync.queue.jobs import Enqueued, Enqueuer
+from kbsync.queue.units import enqueue_units
+
+GROUP = 1_000
+# While one group waits for Redis another may wait for Postgres, and a third is being read.
+GROUPS_AT_ONCE = 3
+
+
+@dataclass(frozen=True)
+class _Call:
+    requests: Sequence[UnitRequest]
+    answer: asyncio.Future[list[Enqueued]]
+
+
+class Acceptance:
+    def __init__(self, database: Database, enqueuer: Enqueuer) -> None:
+        self._database = database
+        self._enqueuer = enqueuer
+        self._waiting: deque[_Call] = deque()
+        self._carriers: set[asyncio.Task[None]] = set()
+
+    async def accept(self, requests: Sequence[UnitRequest]) -> list[Enqueued]:
+        """After: Redis has every request, and Postgres knows that each is owed. Raises ServerUnavailable otherwise: whole
+        groups may be there then, nothing is promised, and the same call again is safe."""
+        call = _Call(requests, asyncio.get_running_loop().create_future())
+        self._waiting.append(call)
+        if len(self._carriers) < GROUPS_AT_ONCE:
+            carrier = asyncio.create_task(self._carry())
+            self._carriers.add(carrier)
+            carrier.add_done_callback(self._carriers.discard)
+        return await call.answer
+
+    async def _carry(self) -> None:
+        while self._waiting:
+            group = self._next_group()
+            try:
+                answers = iter(await self._accept([request for call in group for request in call.requests]))
+            except Exception as error:  # whatever it was, every caller of the group must hear of it
+                for call in group:
+                    if not call.answer.done():
+                        call.answer.set_exception(error)
+                continue
+            for call in group:
+                mine = [next(answers) for _ in call.requests]
+                if not call.answer.done():  # its caller may have gone away
+                    call.answer.set_result(mine)
+
+    def _next_group(self) -> list[_Call]:
+        group = [self._waiting.popleft()]
+        size = len(group[0].requests)
+        while self._waiting and size + len(self._waiting[0].requests) <= GROUP:
+            group.append(self._waiting.popleft())
+            size += len(group[-1].requests)
+        return group
+
+    async def _accept(self, requests: list[UnitRequest]) -> list[Enqueued]:
+        """Redis comes first: a row without a promise would make the reconciler run what a fallback has run already."""
+        began = time.monotonic()
+        answers = await enqueue_units(self._enqueuer, requests, priority=Priority.NORMAL, rerun_if_active=True)
+
+        async def register() -> None:
+            async with self._database.fleet() as connection:
+                await register_many(connection, requests, asked_s_ago=time.monotonic() - began)
+
+        await retry_on_conflict(register)
+        return answers
