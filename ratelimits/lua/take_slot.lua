@@ -55,7 +55,7 @@ end
 local first = open and current or math.floor(closed_until / window)
 local job_key = KEYS[1] .. ':job:' .. job
 local n, u = slots(current)
-local room_now = open and n < limit and u < limit
+local room_now = open and n < limit
 
 local held = redis.call('GET', job_key)
 if held then
@@ -105,7 +105,6 @@ redis.call('SET', frontier_key, number(w) .. ' ' .. limit .. ' ' .. number(close
 keep_until(frontier_key, w)
 -- Spread over the window's first four fifths: no burst at its start, and time enough to come back inside it.
 local due = math.ceil(w * window + window * (0.05 + 0.75 * given / limit))
-due = math.max(due, closed_until)
 redis.call('SET', job_key, number(w) .. ' ' .. number(due))
 keep_until(job_key, w)
 return answer(due)

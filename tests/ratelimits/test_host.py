@@ -131,6 +131,17 @@ async def test_a_job_without_a_time_does_not_overtake_those_that_wait(redis: Red
     assert isinstance(await gate.enter(HOST, 10, 8, job_id="b", now_us=us(waiting.until)), Entered)
 
 
+async def test_a_reserved_time_is_good_for_one_entry(redis: Redis) -> None:
+    gate = HostGate(redis)
+    for job in "abc":
+        told = await gate.enter(HOST, 10, 8, job_id=job, now_us=START)
+    assert isinstance(told, ComeBackAt)
+    assert isinstance(await gate.enter(HOST, 10, 8, job_id="b", now_us=START + 100_000), Entered)
+    # b again, a retry say: it has no time of its own now, and c's turn is next.
+    assert isinstance(await gate.enter(HOST, 10, 8, job_id="b", now_us=us(told.until)), ComeBackAt)
+    assert isinstance(await gate.enter(HOST, 10, 8, job_id="c", now_us=us(told.until)), Entered)
+
+
 @pytest.mark.spec("RL-05")
 async def test_a_busy_answer_closes_the_host_for_everybody(redis: Redis) -> None:
     gate = HostGate(redis)

@@ -274,6 +274,25 @@ async def test_a_limit_raised_at_run_time_is_used_at_once(redis: Redis) -> None:
     assert ms(last.until) // 60_000 == START_MS // 60_000 + 1
 
 
+@pytest.mark.spec("RL-04", "RL-07")
+async def test_a_job_that_goes_early_gives_its_reserved_slot_back(redis: Redis) -> None:
+    throttle, one, two = Throttle(redis), Limit(1, 60), Limit(2, 60)
+    await throttle.take(NOTION, one, "a", now_ms=START_MS)
+    told = await throttle.take(NOTION, one, "b", now_ms=START_MS)
+    assert isinstance(told, ComeBackAt)
+    assert await throttle.take(NOTION, two, "b", now_ms=START_MS) == Go()
+    assert await throttle.take(NOTION, one, "c", now_ms=ms(told.until)) == Go()
+
+
+@pytest.mark.spec("RL-04")
+async def test_the_slots_of_a_window_are_spread_over_it(redis: Redis) -> None:
+    throttle = Throttle(redis)
+    told = [await throttle.take(NOTION, FOUR_A_MINUTE, f"job-{n}", now_ms=START_MS) for n in range(8)]
+    dues = [ms(answer.until) for answer in told if isinstance(answer, ComeBackAt)]
+    window = (START_MS // 60_000 + 1) * 60_000
+    assert [due - window for due in dues] == [3_000, 14_250, 25_500, 36_750]
+
+
 @pytest.mark.spec("RL-07")
 async def test_windows_show_used_limit_reserved_and_closed(redis: Redis) -> None:
     throttle = Throttle(redis)
