@@ -9,7 +9,8 @@ set title = excluded.title,
     url = excluded.url,
     content = case when known.content_hash = excluded.content_hash then known.content else excluded.content end,
     chunks_synced_at = case
-        when known.discarded_at is null and known.content_hash = excluded.content_hash then known.chunks_synced_at
+        when known.discarded_at is null and known.content_hash = excluded.content_hash
+            and known.title = excluded.title then known.chunks_synced_at
     end,
     content_hash = excluded.content_hash,
     content_truncated = excluded.content_truncated,

@@ -11,7 +11,10 @@ from unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::timestamptz[], $
     as listed (external_id, external_key, title, url, changed_at, version, content, content_hash, truncated, language)
 order by listed.external_key
 on conflict (organization_id, source_id, external_key) do update
-set title = excluded.title,
+-- A listing may name a document otherwise than its own page does: once it was read, its own name stays.
+set title = case
+        when known.last_synced_at is null or excluded.content_hash is not null then excluded.title else known.title
+    end,
     url = coalesce(excluded.url, known.url),
     source_changed_at = excluded.source_changed_at,
     source_version = excluded.source_version,
@@ -28,7 +31,8 @@ set title = excluded.title,
     content_hash = coalesce(excluded.content_hash, known.content_hash),
     chunks_synced_at = case
         when known.discarded_at is not null or excluded.content_hash <> known.content_hash
-            or (excluded.content_hash is not null and known.content_hash is null) then null
+            or (excluded.content_hash is not null and (known.content_hash is null or known.title <> excluded.title))
+            then null
         else known.chunks_synced_at
     end,
     last_synced_at = case when known.discarded_at is null then known.last_synced_at end,
@@ -200,7 +204,8 @@ where organization_id = $1 and id = $2;
 update knowledge_base_documents
 set title = coalesce(nullif($3, ''), title),
     content = case when content_hash = $5 then content else $4 end,
-    chunks_synced_at = case when content_hash = $5 then chunks_synced_at end,
+    -- Chunks and the search row carry the title as well.
+    chunks_synced_at = case when content_hash = $5 and title = coalesce(nullif($3, ''), title) then chunks_synced_at end,
     content_hash = $5,
     content_truncated = $6,
     language = coalesce($7, language),

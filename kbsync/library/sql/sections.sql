@@ -27,7 +27,7 @@ where child.id = same.id and child.organization_id = $1
     and child.parent_id is distinct from parent.id;
 
 -- name: replace_document_sections
--- The sections of listed documents, exactly as listed. A section that is not listed yet gets a row without a title.
+-- The sections of listed documents, exactly as listed; the caller has just written their rows. A section that is not listed yet gets a row without a title.
 with listed as (
     select document_id, external_id, external_key
     from unnest($3::bigint[], $4::text[], $5::text[]) as pair (document_id, external_id, external_key)
@@ -54,14 +54,22 @@ with listed as (
         and not exists (
             select from wanted where wanted.document_id = old.document_id and wanted.section_id = old.section_id
         )
+    returning old.document_id
+), added as (
+    insert into knowledge_base_document_sections (organization_id, document_id, section_id)
+    select $1, wanted.document_id, wanted.section_id
+    from wanted
+    join knowledge_base_documents document
+        on document.id = wanted.document_id and document.organization_id = $1
+    order by wanted.document_id, wanted.section_id
+    on conflict (document_id, section_id) do nothing
+    returning document_id
 )
-insert into knowledge_base_document_sections (organization_id, document_id, section_id)
-select $1, wanted.document_id, wanted.section_id
-from wanted
-join knowledge_base_documents document
-    on document.id = wanted.document_id and document.organization_id = $1
-order by wanted.document_id, wanted.section_id
-on conflict (document_id, section_id) do nothing;
+-- Chunks carry their document's sections, so those of a document that moved are due again.
+update knowledge_base_documents
+set chunks_synced_at = null, updated_at = now()
+where organization_id = $1 and chunks_synced_at is not null
+    and id in (select document_id from gone union select document_id from added);
 
 -- name: discard_unseen_sections
 -- Sections that a complete listing did not name.
