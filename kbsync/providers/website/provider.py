@@ -111,7 +111,7 @@ class WebsiteProvider:
             reasons.append("robots.txt forbids the start page")
         unique = {found.identity: found for found in seeds}
         notes = (*findings.notes, *_counts("sitemap", dropped))
-        return CrawlPlan(_as_found_urls(tuple(unique.values())), None, tuple(reasons), notes)
+        return CrawlPlan(_as_found_urls(tuple(unique.values())), None, tuple(reasons), notes, rules.crawl_delay_s)
 
     async def crawl_page(
         self, found: FoundUrl, *, etag: str | None = None, last_modified: str | None = None
