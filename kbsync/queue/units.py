@@ -48,20 +48,20 @@ async def enqueue_units(
     """Puts each request into its queue, one call a queue, and answers in the order of `requests`.
 
     Raises QueueUnavailable when Redis did not take everything; whole groups may be there, and repeating is safe."""
-    requests = list(requests)
+    asked = list(requests)
+    places: dict[QueueName, list[int]] = {}
+    for place, request in enumerate(asked):
+        places.setdefault(queue_of(request), []).append(place)
     answers: dict[int, Enqueued] = {}
-    for queue in QueueName:
-        places = [place for place, request in enumerate(requests) if queue_of(request) is queue]
-        if not places:
-            continue
+    for queue, mine in places.items():
         jobs = [
             job_request(
-                requests[place],
+                asked[place],
                 priority=priority,
                 rerun_if_active=rerun_if_active,
                 replace_finished=replace_finished,
             )
-            for place in places
+            for place in mine
         ]
-        answers.update(zip(places, await enqueuer.enqueue(queue, jobs), strict=True))
-    return [answers[place] for place in range(len(requests))]
+        answers.update(zip(mine, await enqueuer.enqueue(queue, jobs), strict=True))
+    return [answers[place] for place in range(len(asked))]

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import AsyncIterator
 
 import pytest
 
+from kbsync.api import bodies
+from kbsync.api.acceptance import Acceptance
 from kbsync.api.services import ApiServices
-from kbsync.domain.requests import Priority
+from kbsync.domain.requests import Priority, SyncSource
 from kbsync.library.principals import Role
+from kbsync.queue.jobs import Enqueued, JobRequest
 from kbsync.settings import load_settings
 from tests.api.conftest import ENQUEUE, Api, new_token, serve, source
 from tests.producers.doubles import MemoryQueue, Switch, redis_is_down
@@ -243,3 +247,44 @@ async def test_errors_hold_no_secret(api: Api) -> None:
     assert status == 422
     assert "hunter2" not in json.dumps(body)
     assert api.token not in json.dumps(body)
+
+
+@pytest.mark.spec("LS-01", "SE-05")
+async def test_a_body_that_does_not_arrive_is_408(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(bodies, "READ_TIMEOUT_S", 0.05)
+    arrives = asyncio.Event()
+
+    async def slow() -> AsyncIterator[bytes]:
+        yield b'{"requests": ['
+        await arrives.wait()
+
+    headers = api.auth | {"Content-Type": "application/json"}
+    async with api.client.post(ENQUEUE, data=slow(), headers=headers) as answer:
+        assert answer.status == 408
+        assert answer.content_type == "application/problem+json"
+    arrives.set()
+    assert api.queue.calls == []
+
+
+@pytest.mark.spec("LS-01")
+async def test_callers_that_come_while_others_are_on_their_way_share_a_group(api: Api) -> None:
+    entered, leave = asyncio.Event(), asyncio.Event()
+    real = api.queue.enqueue
+
+    async def slow(queue: str, requests: list[JobRequest]) -> list[Enqueued]:
+        entered.set()
+        await leave.wait()
+        return await real(queue, requests)
+
+    acceptance = Acceptance(api.database, api.queue)
+    api.queue.enqueue = slow  # type: ignore[method-assign]
+    calls = [asyncio.create_task(acceptance.accept([SyncSource(organization_id=7, source_id=n)])) for n in range(1, 21)]
+    await entered.wait()
+    calls[5].cancel()  # a caller that goes away takes nobody with it
+    leave.set()
+    answers = await asyncio.gather(*calls, return_exceptions=True)
+    assert [answer[0].job_id for answer in answers if isinstance(answer, list)] == [
+        f"kb-source-sync-{n}" for n in range(1, 21) if n != 6
+    ]
+    assert len(api.queue.calls) <= 4
+    assert len(await api.unit_requests()) == 20

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -13,6 +14,7 @@ from kbsync.api.queues import QueueRow
 from kbsync.api.services import ApiServices
 from kbsync.api.status_page import render
 from kbsync.db.pool import Database
+from kbsync.domain.states import JobState
 from kbsync.library.principals import Role
 from kbsync.queue.fleet import Fleet
 from kbsync.queue.jobs import Enqueued, JobRequest
@@ -102,6 +104,49 @@ async def test_redis_that_fails_between_two_groups_is_503_and_the_repeat_gives_e
     await broken.close()
     await client.close()
     await fleet.close()
+
+
+@pytest.mark.spec("LS-01", "QU-02")
+async def test_fifty_equal_posts_at_once_are_one_job_on_redis(database: Database, own_redis: EmbeddedRedis) -> None:
+    fleet = Fleet(own_redis.url)
+    client, auth = await real_client(database, fleet)
+
+    async def post() -> tuple[int, str]:
+        async with client.post(ENQUEUE, json={"requests": [source(1)]}, headers=auth) as answer:
+            return answer.status, (await answer.json())["requests"][0]["outcome"]
+
+    answers = await asyncio.gather(*(post() for _ in range(50)))
+    assert sorted(answers) == [(202, "already_queued")] * 49 + [(202, "created")]
+    assert (await fleet.queue("knowledge-base-sync").counts()).of(JobState.WAITING) == 1
+    await client.close()
+    await fleet.close()
+
+
+@pytest.mark.spec("LS-21", "SE-02")
+async def test_search_finds_a_document_of_the_organization_and_of_no_other(api: Api) -> None:
+    async with api.database.direct() as connection:
+        await connection.execute("insert into organizations (id, name) values (7, 'a'), (8, 'b')")
+        for organization_id in (7, 8):
+            document = await connection.fetchval(
+                "insert into knowledge_base_documents (organization_id, external_id, title, url, content) "
+                "values ($1, 'x', '<b>Refunds</b>', 'https://a.example/refunds', 'Refunds take five days') returning id",
+                organization_id,
+            )
+            await connection.execute(
+                "insert into document_chunks (organization_id, source_type, source_id, content, title, url, language, "
+                "searchable) values ($1, 'KnowledgeBaseDocument', $2, 'Refunds take five days', '<b>Refunds</b>', "
+                "'https://a.example/refunds', 'english', to_tsvector('english', 'Refunds take five days'))",
+                organization_id,
+                document,
+            )
+    token = (await new_token(api.database, Role.READER, organization_id=7)).text
+    async with api.client.get(
+        "/v1/search?q=refund&organization_id=7", headers={"Authorization": f"Bearer {token}"}
+    ) as answer:
+        assert answer.status == 200
+        results = (await answer.json())["results"]
+    assert [(hit["document_id"], hit["link"]) for hit in results] == [(1, "https://a.example/refunds")]
+    assert "<mark>Refunds</mark>" in results[0]["snippet_html"]
 
 
 @pytest.mark.spec("OP-11")
