@@ -9,6 +9,7 @@ import pytest
 
 from kbsync.providers.contract import CrawledPage
 from kbsync.providers.website.links import header_canonicals, header_directives, read_markup
+from kbsync.providers.website.nesting import flattened, measure
 from tests.website.crawl import crawl
 from tests.website.fake_site import FakeSite, Reply
 
@@ -135,5 +136,6 @@ def test_canonicals_of_a_header() -> None:
 def test_deep_nesting_is_read_in_time(tag: str, closed: bool) -> None:
     html = '<a href="/first">1</a>' + f"<{tag}>" * 60_000 + '<a href="/inside">2</a>'
     html += f"</{tag.split()[0]}>" * 60_000 if closed else ""
-    markup = read_markup(html, "http://h.test/", "kbsync")
+    assert measure(html).is_deep or tag in ("p", "li")
+    markup = read_markup(flattened(html), "http://h.test/", "kbsync")
     assert {"http://h.test/first", "http://h.test/inside"} <= {link.identity for link in markup.links}

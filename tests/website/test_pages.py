@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from kbsync.domain.errors import ItemGone, ItemUnreadable, ProviderBusy, ProviderRefused, ProviderUnreachable
-from kbsync.http.client import FetchLimits
+from kbsync.http.client import FetchLimits, Response
 from kbsync.providers.contract import (
     Content,
     CrawledPage,
@@ -22,6 +23,8 @@ from kbsync.providers.contract import (
     PageUnchanged,
     Unchanged,
 )
+from kbsync.providers.website.nesting import measure
+from kbsync.providers.website.page import read_page
 from tests.website.crawl import crawl
 from tests.website.fake_site import FakeSite, Reply
 
@@ -384,3 +387,27 @@ async def test_a_page_of_links_is_bounded_and_a_strange_type_is_told_safely(site
     assert isinstance(refused, PageRefused)
     assert refused.detail.isascii()
     assert refused.detail.isprintable()
+
+
+@pytest.mark.spec("SE-05")
+@pytest.mark.parametrize("tags", ["<b><i>", "<div></p>", "<x-a></x-b>", "<div></x-b>"])
+def test_a_page_of_tags_is_cut(tags: str) -> None:
+    body = ("<p>beginning</p><a href='/a'>a</a>" + tags * 200_000).encode()
+    began = time.monotonic()
+    reading = read_page(Response(200, "http://h.test/", (), {"content-type": "text/html"}, body), "kbsync")
+    assert reading.note == "only the first 150000 tags were read"
+    assert [link.identity for link in reading.markup.links] == ["http://h.test/a"]
+    assert reading.content is not None
+    assert "beginning" in reading.content.markdown
+    assert time.monotonic() - began < 30, "work that grows with the square would take minutes"
+
+
+def test_an_honest_page_keeps_its_structure() -> None:
+    drawing = "<svg>" + "<path d='M0 0'/>" * 5_000 + "</svg>"
+    html = f"<h1>Top</h1><ul><li>one<li>two</ul>{drawing}" + "<div><p>text</p></div>" * 3_000
+    nesting = measure(html)
+    assert nesting.is_deep, "counted on the deep side"
+    assert not nesting.is_costly
+    reading = read_page(Response(200, "http://h.test/", (), {"content-type": "text/html"}, html.encode()), "kbsync")
+    assert reading.content is not None
+    assert reading.content.markdown.startswith("# Top\n\n- one\n- two")

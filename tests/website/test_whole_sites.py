@@ -153,7 +153,7 @@ def _linked_files(folder: Path) -> set[str]:
 
 
 @pytest.mark.needs("postgresql-doc-15")
-@pytest.mark.spec("LS-16", "PF-10")
+@pytest.mark.spec("LS-16")
 async def test_the_whole_manual_is_found(manual: str) -> None:
     client = SafeClient(user_agent=USER_AGENT, allowed=AllowList.of(["127.0.0.1"]))
     provider = WebsiteProvider(SourceSetup(1, 1, {"start_url": f"{manual}/index.html"}), client)

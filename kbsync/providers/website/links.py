@@ -1,8 +1,7 @@
 """What a page's markup says to a crawler: base, links, robots meta, canonical, language alternates. Pure.
 
 Links resolve against the first `<base href>` wherever it stands, itself resolved against the address that answered
-(field cases D01, D02). A page nested deeper than any author nests is read with its block elements renamed: the tree
-builder's time grows with the square of the depth of elements it knows.
+(field cases D01, D02).
 """
 
 from __future__ import annotations
@@ -15,16 +14,6 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from kbsync.domain.url_identity import Found, NotFollowed, judge_link
 
-_DEEP = 1_000
-_CHECK_DEPTH_FROM = 40_000  # characters; below it even the worst page is parsed in a fraction of a second
-_NESTING_TAG = re.compile(
-    r"<(/?)(?!(?:p|li|dt|dd|tr|td|th|tbody|thead|tfoot|option|br|hr|img|input|link|meta|col|area|base|wbr|source|a)[\s/>])[a-z]",
-    re.IGNORECASE,
-)
-_KEPT_TAGS = (
-    "a|area|base|link|meta|html|head|body|script|style|noscript|textarea|title|frame|iframe|xmp|noembed|noframes"
-)
-_OTHER_TAG = re.compile(rf"<(/?)(?!(?:{_KEPT_TAGS})[\s/>])[a-z][^\s/>]*", re.IGNORECASE)
 MAX_LINKS = 20_000  # of one page; more are a generator's, or an attack
 _LINKS = "a[href], area[href], frame[src], link[rel][href]"
 _FOLLOWED_RELATIONS = frozenset({"next", "prev", "previous", "alternate"})
@@ -68,8 +57,8 @@ _SILENT = frozenset({"empty link", "not http or https"})
 
 
 def read_markup(html: str, url: str, robot: str) -> Markup:
-    """The markup of the page that answered at `url`. `robot` is our product token: meta names it or `robots`."""
-    tree = LexborHTMLParser(_flat(html))
+    """The markup of the page that answered at `url`, flat if it was deep (`nesting`). `robot` is our product token."""
+    tree = LexborHTMLParser(html)
     own = judge_link(url, "")
     links = _Links(_base(tree, url), own.identity if isinstance(own, Found) else url)
     canonicals: dict[str, Found] = {}
@@ -125,21 +114,6 @@ def _base(tree: LexborHTMLParser, url: str) -> str:
         return url
     judged = judge_link(stated, url)
     return judged.fetch_url if isinstance(judged, Found) else url
-
-
-def _flat(html: str) -> str:
-    if len(html) < _CHECK_DEPTH_FROM or _depth(html) < _DEEP:
-        return html
-    return _OTHER_TAG.sub(r"<\1x-block", html)
-
-
-def _depth(html: str) -> int:
-    running = lowest = deepest = 0
-    for closing in _NESTING_TAG.findall(html):
-        running += -1 if closing else 1
-        lowest = min(lowest, running)
-        deepest = max(deepest, running - lowest)
-    return deepest
 
 
 def header_canonicals(link_header: str, url: str) -> tuple[Found, ...]:

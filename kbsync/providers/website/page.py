@@ -15,6 +15,7 @@ from kbsync.providers.html import to_markdown
 from kbsync.providers.website.charset import decode
 from kbsync.providers.website.gateway import media_type
 from kbsync.providers.website.links import Markup, header_canonicals, header_directives, read_markup
+from kbsync.providers.website.nesting import flattened, measure
 
 _NO_MARKUP = Markup((), Counter(), (), frozenset(), False)
 _NOT_FOUND = re.compile(
@@ -25,6 +26,9 @@ _NOT_FOUND = re.compile(
 _ERROR_PAGE_MAX = 1_500  # characters; a page about the status 404 is longer than one that is meant by it
 _LANGUAGE = re.compile(r"[A-Za-z]{2,3}(?:-[A-Za-z0-9]{2,8})*")
 _MAX_VALIDATOR = 1_024
+# The tree builder holds the interpreter for microseconds a tag: more tags than any author writes would hold up every
+# other job of the process.
+MAX_TAGS = 150_000
 
 
 @dataclass(frozen=True)
@@ -47,8 +51,10 @@ def read_page(response: Response, robot: str) -> PageReading:
     if kind not in ("text/html", "application/xhtml+xml"):
         return _read_text(response, kind, robot)
     html, note = _decoded(response)
-    markup = read_markup(html, response.url, robot)
-    document = to_markdown(html, base_url=response.url)
+    nesting = measure(html)
+    flat = flattened(html) if nesting.is_deep else html
+    markup = read_markup(flat, response.url, robot)
+    document = to_markdown(flat if nesting.is_costly else html, base_url=response.url)
     detail = None
     if not document.markdown.strip():
         detail = "empty until scripts run: needs rendering" if markup.looks_unrendered else "no text"
@@ -59,10 +65,13 @@ def read_page(response: Response, robot: str) -> PageReading:
 
 
 def _decoded(response: Response) -> tuple[str, str | None]:
-    """The text without what Postgres can't store, and a note when there was any (field case D07)."""
+    """The text without what Postgres can't store and without what is past all bounds, noted (field case D07, SE-05)."""
     text = decode(response.body, response.headers.get("content-type"))
     kept = storable(text)
-    return kept, "characters that can't be stored were removed" if len(kept) < len(text) else None
+    note = "characters that can't be stored were removed" if len(kept) < len(text) else None
+    if kept.count("<") > MAX_TAGS:
+        return "<".join(kept.split("<", MAX_TAGS)[:MAX_TAGS]), f"only the first {MAX_TAGS} tags were read"
+    return kept, note
 
 
 def _read_text(response: Response, kind: str | None, robot: str) -> PageReading:
