@@ -279,8 +279,6 @@ class FleetWorker(arq.Worker):
         token = self._next_token()
         self._in_flight += 1
         self._reserved += want
-        if want:
-            self._more = False  # until its answer says otherwise
         future = self.link.call(*self._command(token, want, finishes, whole=whole))
         future.add_done_callback(lambda done: self._exchanged(done, token, finishes, want))
 

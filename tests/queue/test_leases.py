@@ -175,3 +175,11 @@ async def test_a_live_lease_is_never_reclaimed_however_often_others_look(queue: 
                 await asyncio.sleep(0.02)
     assert sorted(recorder.runs) == sorted(f"j{number}" for number in range(500))
     assert all("stalled" not in event for _, event in await queue.events(limit=1_000))
+
+
+@pytest.mark.spec("QU-08")
+async def test_a_lease_that_left_active_is_not_renewed_into_it(queue: FleetQueue, redis: Redis) -> None:
+    """A token without its place in active (a half-restored Redis) must not make an active job of nothing."""
+    await redis.set("arq:in-progress:j", "t")
+    assert await beat(queue, "j", "t") == []
+    assert await redis.zcard("q:active") == 0
