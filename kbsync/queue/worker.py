@@ -27,6 +27,7 @@ from typing import Any
 import arq
 import arq.worker
 import structlog
+from arq.constants import health_check_key_suffix
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
@@ -146,22 +147,28 @@ class FleetWorker(arq.Worker):
     # Life
 
     async def run(self) -> None:  # type: ignore[override]  # arq's is a plain function that owns the loop
-        """Works until `request_stop`, through every loss of Redis. Returns when all is put back or finished."""
+        """Works until `request_stop`, through every loss of Redis. Returns when all is put back or finished.
+
+        Raises SettingsError when a stock arq worker runs on this queue."""
         self.loop = asyncio.get_running_loop()
         if self._wants_signals:
             for number in (signal.SIGTERM, signal.SIGINT):
                 self.loop.add_signal_handler(number, self.request_stop)
         serving = asyncio.create_task(self._stay_connected())
+        stopping = asyncio.create_task(self._stopping.wait())
         try:
-            await self._stopping.wait()
+            await asyncio.wait((serving, stopping), return_when=asyncio.FIRST_COMPLETED)
+            if serving.done():
+                await serving  # refused to start
         except asyncio.CancelledError:  # whoever runs us is leaving: as after the second signal
             self.request_stop()
             self.request_stop()
             raise
         finally:
             await self._drain()
-            serving.cancel()
-            await asyncio.gather(serving, return_exceptions=True)
+            for task in (serving, stopping):
+                task.cancel()
+            await asyncio.gather(serving, stopping, return_exceptions=True)
             await self._leave()
 
     async def async_run(self) -> None:
@@ -204,6 +211,11 @@ class FleetWorker(arq.Worker):
         self.link = await Link.open(self.redis.connection_pool)
         self._armed_link = await Link.open(self.redis.connection_pool)
         self._client_id = raise_if_error(await self._armed_link.call("CLIENT", "ID"))
+        if raise_if_error(await self.link.call("EXISTS", self.queue_name + health_check_key_suffix)):
+            raise SettingsError(
+                f"a stock arq worker runs on queue {self.queue_name} (or did within the hour): it takes jobs unfenced. "
+                f"Stop it and delete the key {self.queue_name}{health_check_key_suffix}"
+            )
         for name in ("exchange", "peek", "beat"):
             raise_if_error(await self.link.call("SCRIPT", "LOAD", script(name).text))
         if self._unsure:
