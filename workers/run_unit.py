@@ -12,6 +12,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import cached_property
 from typing import Protocol, assert_never
 
 from pydantic import ValidationError
@@ -19,7 +20,7 @@ from pydantic import ValidationError
 from kbsync.db.pool import Database
 from kbsync.domain.errors import KbsyncError, PayloadRefused, ProviderBusy, ServerUnavailable
 from kbsync.domain.outcomes import Delayed, Done, Outcome, RecordMissing, Skipped
-from kbsync.domain.requests import LibraryRequest, Priority, Scan, UnitRequest, unit_request_adapter
+from kbsync.domain.requests import CrawlUrl, LibraryRequest, Priority, Scan, UnitRequest, unit_request_adapter
 from kbsync.domain.retry import Verdict, verdict
 from kbsync.domain.states import UnitEnd
 from kbsync.library import sources, unit_requests
@@ -32,6 +33,7 @@ from kbsync.sync.failure import record_abandoned, record_failure
 from kbsync.sync.perform import perform
 from kbsync.telemetry import log
 from ratelimits.throttle import ComeBackAt
+from workers.crawl_places import CrawlPlaces
 from workers.windows import Windows, stated_wait_s
 
 SERVER_WAIT_S = 5.0
@@ -86,6 +88,10 @@ class UnitRunner:
     clock: Clock = utc_now
     server_wait_s: float = SERVER_WAIT_S
 
+    @cached_property
+    def crawl_places(self) -> CrawlPlaces:
+        return CrawlPlaces(self.database)
+
     async def run(self, job: RunningJob) -> JobEnd:
         """One run of a job. Returns how it ends; raises Unrecoverable, or what makes this a failing attempt."""
         request = _parse(job.payload)
@@ -124,6 +130,8 @@ class UnitRunner:
         return True
 
     async def _locate(self, request: LibraryRequest) -> Place:
+        if isinstance(request, CrawlUrl):
+            return await self.crawl_places.place_of(request)
         async with self.database.organization(request.organization_id) as connection:
             return await place_of(connection, request)
 
@@ -154,7 +162,7 @@ class UnitRunner:
                 return  # still open
             case _:
                 assert_never(outcome)
-        if unit.request.type == "crawl_url" and ended_as is UnitEnd.DONE:
+        if isinstance(unit.request, CrawlUrl) and ended_as is UnitEnd.DONE:
             return  # ended in its own transaction, with its count
         async with self.database.organization(unit.request.organization_id) as connection:
             await unit_requests.end(

@@ -3,40 +3,54 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
 from kbsync.db.pool import Connection
 from kbsync.db.statements import Statements
 from kbsync.domain.ids import url_digest
+from kbsync.domain.requests import LibraryRequest
 from kbsync.domain.states import CrawlStatus, CrawlUrlOutcome, UnitEnd
 from kbsync.domain.text import storable
 from kbsync.library.crawl_tasks import distinct_texts
+from kbsync.library.unit_requests import registered
 
 _SQL = Statements.beside(__file__)
 
 MAX_DETAIL_LENGTH = 1_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Link:
-    """One URL to claim: `url` its identity, `fetch_url` the spelling to fetch, `pattern_key` the shape it shares."""
+    """One URL to claim: `url` its identity and `url_key` the ledger's key of it, `fetch_url` the spelling to fetch."""
 
     url: str
     fetch_url: str
-    pattern_key: str | None = None
+    url_key: str
 
-    @property
-    def url_key(self) -> str:
-        return url_digest(self.url)
+    @classmethod
+    def of(cls, url: str, fetch_url: str) -> Link:
+        return cls(url, fetch_url, url_digest(url))
+
+
+@dataclass(frozen=True)
+class CrawledSource:
+    """The source that a crawl reads, as far as its provider needs it."""
+
+    organization_id: int
+    id: int
+    type: str
+    config: Mapping[str, object]
+    data_source_id: int | None
 
 
 @dataclass(frozen=True)
 class ClaimedUrl:
     """`document_id`, `etag`, `last_modified`, `links` and `has_content` are of the page that the library keeps, if any.
-    `finished_document_id` is what the URL was finished with."""
+    `finished_document_id` is what the URL was finished with, `read_at` the database's time of all this."""
 
+    read_at: datetime
     id: int
     url: str
     url_key: str
@@ -45,7 +59,7 @@ class ClaimedUrl:
     is_finished: bool
     finished_document_id: int | None
     task_status: CrawlStatus
-    source_id: int
+    source: CrawledSource
     document_id: int | None
     etag: str | None
     last_modified: str | None
@@ -88,7 +102,14 @@ async def get(connection: Connection, organization_id: int, task_id: int, url: s
     values = dict(row)
     values["task_status"] = CrawlStatus(values["task_status"])
     values["has_content"] = bool(values["has_content"])
-    values["links"] = tuple(Link(found[0], found[1]) for found in json.loads(values["links"] or "[]"))
+    values["links"] = tuple(Link.of(found[0], found[1]) for found in json.loads(values["links"] or "[]"))
+    values["source"] = CrawledSource(
+        organization_id,
+        values.pop("source_id"),
+        values.pop("source_type"),
+        json.loads(values.pop("source_config")),
+        values.pop("data_source_id"),
+    )
     return ClaimedUrl(**values)
 
 
@@ -109,11 +130,15 @@ async def page_context(
 
 
 async def claim_context(
-    connection: Connection, organization_id: int, task_id: int, links: Sequence[Link], pattern_bound: int
+    connection: Connection,
+    organization_id: int,
+    task_id: int,
+    links: Sequence[Link],
+    patterns: Sequence[str],
+    pattern_bound: int,
 ) -> ClaimContext:
-    """Before: the crawl's row is locked, so nobody else claims until this transaction ends."""
-    patterns = sorted({link.pattern_key for link in links if link.pattern_key is not None})
-    arguments = (organization_id, task_id, [link.url_key for link in links], patterns, pattern_bound)
+    """`patterns` are keys, each once. Before: the crawl's row is locked, so nobody else claims until the transaction ends."""
+    arguments = (organization_id, task_id, [link.url_key for link in links], list(patterns), pattern_bound)
     row = await connection.fetchrow(_SQL["claim_context"], *arguments)
     assert row is not None
     return ClaimContext(frozenset(row["claimed"]), dict(zip(patterns, row["counts"], strict=True)))
@@ -127,8 +152,10 @@ async def claim(
     *,
     parent_url: str | None,
     depth: int,
+    patterns: Mapping[str, str],
 ) -> list[Link]:
-    """The links that this call claimed, in their order. Before: the crawl's row is locked; the caller counts them."""
+    """The links that this call claimed, in their order. Before: the crawl's row is locked; the caller counts them.
+    `patterns`: the key of the shape that a URL shares, by URL key."""
     by_key = {link.url_key: link for link in links}
     keys = sorted(by_key)
     rows = await connection.fetch(
@@ -140,7 +167,7 @@ async def claim(
         [by_key[key].url for key in keys],
         keys,
         [by_key[key].fetch_url for key in keys],
-        [by_key[key].pattern_key for key in keys],
+        [patterns.get(key) for key in keys],
     )
     claimed = {row["url_key"] for row in rows}
     return [link for key, link in by_key.items() if key in claimed]
@@ -156,8 +183,9 @@ async def finish(
     unit: str,
     started_at: datetime,
     ended_as: UnitEnd,
+    follow_ups: Sequence[LibraryRequest] = (),
 ) -> bool | None:
-    """Finishes a claimed URL, ends its unit and counts it, in one statement (LS-14).
+    """Finishes a claimed URL, ends its unit, registers its follow-ups and counts it, in one statement (LS-14).
 
     True when that was the crawl's last URL, False when others are pending, None when it was finished before: then nothing
     was written, and the caller must give its transaction up."""
@@ -176,6 +204,7 @@ async def finish(
         unit,
         started_at,
         str(ended_as),
+        *registered(follow_ups),
     )
     if row is None:
         return None

@@ -16,17 +16,15 @@ _SQL = Statements.beside(__file__)
 
 async def register(connection: Connection, organization_id: int, requests: Sequence[LibraryRequest]) -> None:
     """Before: the requests are of this organization, and the writes that made them due are of this transaction."""
-    if not requests:
-        return
+    if requests:
+        await connection.execute(_SQL["register_many"], organization_id, *registered(requests))
+
+
+def registered(requests: Sequence[LibraryRequest]) -> tuple[list[str], list[str], list[str]]:
+    """Job ids, kinds and requests as JSON, each job once, in the one order in which rows are taken."""
     by_id = {job_id(request): request for request in requests}
     ids = sorted(by_id)
-    await connection.execute(
-        _SQL["register_many"],
-        organization_id,
-        ids,
-        [by_id[key].type for key in ids],
-        [by_id[key].model_dump_json(exclude_none=True) for key in ids],
-    )
+    return ids, [by_id[key].type for key in ids], [by_id[key].model_dump_json(exclude_none=True) for key in ids]
 
 
 async def end(connection: Connection, organization_id: int, unit: str, started_at: datetime, ended_as: UnitEnd) -> None:

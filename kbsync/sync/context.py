@@ -6,18 +6,32 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import cast
+from typing import Protocol, cast
 
 from kbsync.db.pool import Database
 from kbsync.domain.errors import CredentialsRefused, ProviderRefused
 from kbsync.library import data_sources
 from kbsync.library.credentials import Vault
-from kbsync.library.sources import SourceRow
 from kbsync.providers.contract import CrawlingProvider, Provider, SourceSetup
 
 # A source's type and its setup in, its provider out; raises UnknownProvider.
 BuildProvider = Callable[[str, SourceSetup], Provider]
 Report = Callable[[int, int | None, str], None]
+
+
+class ReadableSource(Protocol):
+    """What a provider is built from."""
+
+    @property
+    def organization_id(self) -> int: ...
+    @property
+    def id(self) -> int: ...
+    @property
+    def type(self) -> str: ...
+    @property
+    def config(self) -> Mapping[str, object]: ...
+    @property
+    def data_source_id(self) -> int | None: ...
 
 
 def _no_report(done: int, total: int | None, note: str) -> None:
@@ -49,7 +63,7 @@ class Units:
     crawl_bounds: CrawlBounds = CrawlBounds()
 
     @asynccontextmanager
-    async def provider_of(self, source: SourceRow) -> AsyncIterator[Provider]:
+    async def provider_of(self, source: ReadableSource) -> AsyncIterator[Provider]:
         """The provider of a source, closed afterwards. Raises UnknownProvider, CredentialsRefused."""
         credentials: Mapping[str, str] = {}
         if source.data_source_id is not None:
@@ -66,7 +80,7 @@ class Units:
             await provider.close()
 
     @asynccontextmanager
-    async def crawler_of(self, source: SourceRow) -> AsyncIterator[CrawlingProvider]:
+    async def crawler_of(self, source: ReadableSource) -> AsyncIterator[CrawlingProvider]:
         """As `provider_of`, for a source that is read by a crawl. Raises ProviderRefused when it is not."""
         async with self.provider_of(source) as provider:
             if not provider.crawls:

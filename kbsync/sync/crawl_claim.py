@@ -28,9 +28,9 @@ class Caps:
     urls_per_pattern: int
 
     def of_pattern(self, url: str) -> int:
-        """Queries are what traps grow on; numbers in paths are mostly real pages."""
-        share = 4 if "?" in url else 2
-        most = min(self.urls_per_pattern, self.max_urls // share)
+        """Queries are what traps grow on, so one may not take more than a quarter of the crawl; numbers in paths are mostly
+        real pages."""
+        most = min(self.urls_per_pattern, self.max_urls // 4) if "?" in url else self.urls_per_pattern
         return pattern_bound(url, max(LEAST_PER_PATTERN, most))
 
 
@@ -51,7 +51,7 @@ def as_links(found: Iterable[FoundUrl]) -> tuple[Link, ...]:
             continue
         if has_unstorable_characters(link.url) or has_unstorable_characters(link.fetch_url):
             continue
-        kept.setdefault(link.url, Link(link.url, link.fetch_url, _pattern_key(link.url)))
+        kept.setdefault(link.url, Link.of(link.url, link.fetch_url))
     return tuple(kept.values())
 
 
@@ -66,8 +66,14 @@ async def claim_links(
 ) -> Claims:
     """Before: `task` was read under its lock in this transaction. After: the links that are new and within the caps are
     claimed at `depth`; the caller adds their number to the crawl's counts in this transaction."""
+    patterns = {link.url_key: _pattern_key(link.url) for link in links}
     context = await crawl_urls.claim_context(
-        connection, task.organization_id, task.id, links, max(caps.urls_per_pattern, LEAST_PER_PATTERN)
+        connection,
+        task.organization_id,
+        task.id,
+        links,
+        sorted(set(patterns.values())),
+        max(caps.urls_per_pattern, LEAST_PER_PATTERN),
     )
     room = caps.max_urls - task.urls_found
     of_pattern = dict(context.urls_of_pattern)
@@ -77,7 +83,7 @@ async def claim_links(
     for link in links:
         if link.url_key in context.claimed:
             continue
-        pattern = link.pattern_key or ""
+        pattern = patterns[link.url_key]
         if of_pattern.get(pattern, 0) >= caps.of_pattern(link.url):
             reasons.append("URLs of one pattern seem to have no end")
             notes.append(f"left out URLs like {pattern_of(link.url)[:200]}")
@@ -89,7 +95,7 @@ async def claim_links(
     claimed: list[Link] = []
     if accepted:
         claimed = await crawl_urls.claim(
-            connection, task.organization_id, task.id, accepted, parent_url=parent_url, depth=depth
+            connection, task.organization_id, task.id, accepted, parent_url=parent_url, depth=depth, patterns=patterns
         )
     fresh = [note for note in dict.fromkeys(notes) if note not in task.notes]
     return Claims(tuple(claimed), tuple(dict.fromkeys(reasons)), tuple(fresh[: MAX_NOTES - len(task.notes)]))

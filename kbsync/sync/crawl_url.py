@@ -15,10 +15,9 @@ from kbsync.domain.crawl_text import same_text_key
 from kbsync.domain.outcomes import Done, Outcome, RecordMissing
 from kbsync.domain.requests import CrawlUrl, LibraryRequest
 from kbsync.domain.states import CrawlStatus, CrawlUrlOutcome, UnitEnd
-from kbsync.library import crawl_pages, crawl_tasks, crawl_urls, documents, sources, unit_requests
+from kbsync.library import crawl_pages, crawl_tasks, crawl_urls, documents, unit_requests
 from kbsync.library.crawl_pages import NewPage, StoredPage
 from kbsync.library.crawl_urls import ClaimedUrl, Finish
-from kbsync.library.sources import SourceRow
 from kbsync.providers.contract import FoundUrl, PageResult
 from kbsync.sync.context import Run, Units
 from kbsync.sync.crawl_claim import Caps, Claims, claim_links, requests_of
@@ -37,7 +36,6 @@ class _Visit:
     """One fetch of a claimed URL, and the bounds of its crawl."""
 
     request: CrawlUrl
-    source: SourceRow
     claimed: ClaimedUrl
     verdict: PageVerdict
     caps: Caps
@@ -54,15 +52,14 @@ async def crawl_url(units: Units, request: CrawlUrl, run: Run) -> Outcome:
         claimed = await crawl_urls.get(connection, organization_id, request.crawl_task_id, request.url)
         if claimed is None:
             return RecordMissing("crawl URL")
+        # Exact, where the run's own start may be an estimate: a request that comes after this reading stays open.
+        run = replace(run, started_at=claimed.read_at)
         if claimed.is_finished:
             return await _replay(connection, request, claimed, run)
         if claimed.task_status not in (CrawlStatus.PENDING, CrawlStatus.RUNNING):
             await unit_requests.end(connection, organization_id, run.job_id, run.started_at, UnitEnd.DONE)
             return Done(summary={"status": "the crawl has ended"})
-        source = await sources.get(connection, organization_id, claimed.source_id)
-    if source is None:
-        return RecordMissing("source")
-    async with units.crawler_of(source) as provider:
+    async with units.crawler_of(claimed.source) as provider:
         caps = Caps(provider.max_urls, provider.max_depth, provider.max_urls_per_pattern)
         known = claimed.has_content
         page: PageResult = await provider.crawl_page(
@@ -70,7 +67,7 @@ async def crawl_url(units: Units, request: CrawlUrl, run: Run) -> Outcome:
             etag=claimed.etag if known else None,
             last_modified=claimed.last_modified if known else None,
         )
-    visit = _Visit(request, source, claimed, judge_page(claimed.url, page, claimed.links), caps, run)
+    visit = _Visit(request, claimed, judge_page(claimed.url, page, claimed.links), caps, run)
     try:
         return await retry_on_conflict(lambda: _record(units, visit))
     except _FinishedElsewhere:
@@ -113,7 +110,6 @@ async def _record(units: Units, visit: _Visit) -> Outcome:
         if new:
             claims = _joined(claims, await _claim(connection, visit, verdict))
         follow_ups += requests_of(organization_id, task_id, (link.url for link in claims.links))
-        await unit_requests.register(connection, organization_id, follow_ups)
         finish = Finish(
             verdict.outcome,
             verdict.detail,
@@ -132,6 +128,7 @@ async def _record(units: Units, visit: _Visit) -> Outcome:
             unit=visit.run.job_id,
             started_at=visit.run.started_at,
             ended_as=UnitEnd.DONE,
+            follow_ups=follow_ups,
         )
         if last is None:
             raise _FinishedElsewhere
@@ -187,7 +184,7 @@ async def _store_page(units: Units, connection: Connection, visit: _Visit, verdi
                 links=visit.verdict.links,
             )
             return await crawl_pages.upsert(
-                connection, organization_id, visit.source.id, visit.source.type, task_id, page
+                connection, organization_id, visit.claimed.source.id, visit.claimed.source.type, task_id, page
             )
         case CrawlUrlOutcome.UNCHANGED if document_id is not None:
             return await crawl_pages.confirm(connection, organization_id, document_id, task_id)

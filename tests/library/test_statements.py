@@ -100,7 +100,7 @@ ARGUMENTS: dict[str, dict[int, object]] = {
     "unlisted_due_after": {3: 0},
     "children_after": {4: 0},
     "seeds_after": {3: 0},
-    "finish_if_unfinished": {4: "failed", 13: "failed"},
+    "finish_if_unfinished": {4: "failed", 13: "failed", 14: ["kb-other"]},
     "end_run": {4: "failed"},
     "end_now": {3: "failed"},
     "mark_unreadable": {3: "because"},

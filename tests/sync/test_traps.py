@@ -64,7 +64,7 @@ def test_pages_of_one_text_are_known_by_their_words() -> None:
 
 def test_bounds_of_a_pattern_are_shares_of_the_crawl() -> None:
     caps = Caps(max_urls=200, max_depth=3, urls_per_pattern=1_000)
-    assert caps.of_pattern("https://a.test/post/17") == 100
+    assert caps.of_pattern("https://a.test/post/17") == 1_000
     assert caps.of_pattern("https://a.test/list?page=17") == 50
     assert caps.of_pattern("https://a.test/cal?month=3") == 5
     assert Caps(10, 3, 1_000).of_pattern("https://a.test/x?y=1") == 10
@@ -75,7 +75,7 @@ async def test_batches_in_opposite_order_do_not_deadlock(database: Database) -> 
     tenant = await make_tenant(database, ToyListing())
     organization_id, source_id = tenant.organization_id, tenant.source_id
     new = [NewDocument(str(number), "T") for number in range(200)]
-    links = [Link(f"{SITE}/{number}", f"{SITE}/{number}") for number in range(200)]
+    links = [Link.of(f"{SITE}/{number}", f"{SITE}/{number}") for number in range(200)]
     async with database.organization(organization_id) as connection:
         made = await crawl_tasks.create_or_find_live(connection, organization_id, source_id, SITE)
     assert made is not None
@@ -85,7 +85,9 @@ async def test_batches_in_opposite_order_do_not_deadlock(database: Database) -> 
             async with database.organization(organization_id) as connection:
                 await documents.upsert_listed(connection, organization_id, source_id, "toy", run, rows)
                 await crawl_tasks.lock(connection, organization_id, made[0])
-                await crawl_urls.claim(connection, organization_id, made[0], found, parent_url=None, depth=0)
+                await crawl_urls.claim(
+                    connection, organization_id, made[0], found, parent_url=None, depth=0, patterns={}
+                )
 
     before = await tenant.value("select deadlocks from pg_stat_database where datname = current_database()")
     await asyncio.gather(write(new, links), write(new[::-1], links[::-1]))

@@ -1,7 +1,8 @@
 -- name: claimed_url
--- A claimed URL, how its crawl stands, and what the library has of the page.
-select url.id, url.url, url.url_key, url.fetch_url, url.depth, url.finished_at is not null as is_finished,
-    url.document_id as finished_document_id, task.status as task_status, task.source_id,
+-- A claimed URL, how its crawl stands, what the library has of the page, and when that was read.
+select clock_timestamp() as read_at, url.id, url.url, url.url_key, url.fetch_url, url.depth, url.finished_at is not null as is_finished,
+    url.document_id as finished_document_id, task.status as task_status, task.source_id, source.type as source_type,
+    source.config as source_config, source.data_source_id,
     document.id as document_id, document.etag, document.last_modified, document.links,
     document.content is not null as has_content
 from kbsync.crawl_task_urls url
@@ -60,8 +61,8 @@ on conflict (organization_id, crawl_task_id, url_key) do nothing
 returning url_key;
 
 -- name: finish_if_unfinished
--- The end of a URL, its unit, and its count, together: the row is finished once, so it is counted once. The crawl's row is
--- taken last. Answers how the crawl stands, or no row when the URL was finished before.
+-- The end of a URL, its unit, its follow-ups and its count, together: the row is finished once, so it is counted once. The
+-- crawl's row is taken last. Answers how the crawl stands, or no row when the URL was finished before.
 with finished as (
     update kbsync.crawl_task_urls
     set finished_at = clock_timestamp(), outcome = $4, detail = $5, document_id = $6, text_key = $7
@@ -72,6 +73,26 @@ with finished as (
     set ended_at = $12, ended_as = $13
     from finished
     where unit.organization_id = $1 and unit.job_id = $11 and (unit.ended_at is null or unit.ended_at < $12)
+), asked as (
+    select follow_up.job_id, follow_up.kind, follow_up.request
+    from finished
+    cross join unnest($14::text[], $15::text[], $16::jsonb[]) as follow_up (job_id, kind, request)
+    order by follow_up.job_id
+), added as (
+    insert into kbsync.unit_requests (job_id, organization_id, kind, request)
+    select job_id, $1, kind, request from asked
+    on conflict (job_id) do nothing
+), known as (
+    select job_id
+    from kbsync.unit_requests
+    where organization_id = $1 and job_id in (select job_id from asked)
+    order by job_id
+    for update
+), again as (
+    update kbsync.unit_requests unit
+    set requested_at = clock_timestamp()
+    from known
+    where unit.organization_id = $1 and unit.job_id = known.job_id
 )
 update knowledge_base_crawl_tasks task
 set urls_pending = task.urls_pending + $8 - 1, urls_found = task.urls_found + $8,
