@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from dataclasses import replace
 
 import pytest
 
@@ -18,6 +19,7 @@ from kbsync.sync.chunks import document_chunks
 from kbsync.sync.crawl_start import start_crawl
 from kbsync.sync.crawl_url import crawl_url, fail_url
 from kbsync.sync.source import sync_source
+from tests.sync.crashes import Crashed, DyingDatabase, points_left
 from tests.sync.toy import Tenant, ToySite, at, follow_ups, make_tenant, page
 
 HOME, A, B, C = (f"https://toy.test/{path}" for path in ("", "a", "b", "c"))
@@ -281,3 +283,31 @@ async def test_long_addresses_are_rows_of_their_own(database: Database) -> None:
     task = await crawl(tenant)
     assert set(await outcomes(tenant, task)) == {HOME, *links[:2]}
     assert isinstance(await perform(tenant, CrawlUrl(organization_id=1, crawl_task_id=task, url=links[0])), Done)
+
+
+@pytest.mark.spec("LS-14")
+async def test_seeds_that_finish_before_the_last_one_is_claimed_do_not_end_the_crawl(database: Database) -> None:
+    """A start that dies between two batches of seeds leaves URLs that recovery may run before the start comes back."""
+    site = ToySite({HOME: page(HOME, "home"), A: page(A, "a")}, seeds=(HOME, A))
+    tenant = await make_tenant(database, site)
+    source = SyncSource(organization_id=tenant.organization_id, source_id=tenant.source_id)
+    [start] = await follow_ups(await perform(tenant, source))
+    assert isinstance(start, StartCrawl)
+    died = replace(tenant.units, database=DyingDatabase(database))
+    task = start.crawl_task_id
+    for points in range(20):  # it dies a little later each time, until the start page is claimed and no more
+        points_left.set(points)
+        with pytest.raises(Crashed):
+            await start_crawl(died, start, tenant.run(start))
+        points_left.set(None)
+        if await outcomes(tenant, task):
+            break
+    assert set(await outcomes(tenant, task)) == {HOME}
+    home = CrawlUrl(organization_id=tenant.organization_id, crawl_task_id=task, url=HOME)
+    await perform(tenant, home)
+    row = await task_row(tenant, task)
+    assert (row["status"], row["urls_pending"]) == ("pending", 0)
+    again = await follow_ups(await perform(tenant, start))
+    await perform(tenant, again[-1])
+    assert await outcomes(tenant, task) == {HOME: "stored", A: "stored"}
+    assert (await task_row(tenant, task))["status"] == "completed"
