@@ -102,8 +102,8 @@ class Tender:
             if run is not None and run.lease_token.encode() == stops[at + 1] and run.interrupt is None:
                 run.stop(Interrupt.CANCELLED, now)
         if more:
-            worker.look()
-        worker.look_in(next_ms)
+            worker.lanes.look()
+        worker.lanes.look_in(next_ms)
         if owed and worker.abandoned is not None and (self._owed_task is None or self._owed_task.done()):
             self._owed_task = asyncio.create_task(self._attempt(self._pay_owed))
 
@@ -134,7 +134,7 @@ class Tender:
         arguments: list[Any] = []
         for run in changed.values():
             if self.worker.runs.get(run.job_id) is run:
-                shown = {**(run.latest_progress or {}), "at": self.worker.redis_ms()}
+                shown = {**(run.latest_progress or {}), "at": self.worker.lanes.redis_ms()}
                 arguments += (run.job_id, run.lease_token, strictjson.dumps(shown))
         for first in range(0, len(arguments), 900):
             await self._script("progress", *arguments[first : first + 900])
@@ -145,10 +145,10 @@ class Tender:
         record = {
             "worker_id": worker.worker_id, "queue": worker.queue_name, "concurrency": worker.concurrency,
             "active": len(worker.runs), "version": worker.version, "host": worker.host, "started_at": self._started_at,
-            "last_beat": worker.redis_ms() / 1000, "stopping": worker.stopping, "lost_leases": self.lost_leases,
+            "last_beat": worker.lanes.redis_ms() / 1000, "stopping": worker.stopping, "lost_leases": self.lost_leases,
             "stale_finishes": self.stale_finishes,
         }  # fmt: skip
-        now = worker.redis_ms()
+        now = worker.lanes.redis_ms()
         replies = self._link.calls(
             [
                 ("SET", worker.keys.worker(worker.worker_id), strictjson.dumps(record), "PX", HEALTH_KEPT_MS),

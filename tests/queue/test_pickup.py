@@ -126,7 +126,7 @@ async def test_a_claimed_batch_is_at_most_the_free_slots(queue: FleetQueue, url:
     worker = a_worker(url, handler, concurrency=7)
     async with running(worker):
         for number in range(20):
-            await until(lambda: worker._armed)  # the claim that waits has its slots reserved
+            await until(lambda: worker.lanes.armed)  # the claim that waits has its slots reserved
             await queue.enqueue([a_request(f"j{number}-{part}") for part in range(10)])
         await until(lambda: _completed(queue, 200))
     assert most == 7

@@ -18,7 +18,7 @@ from redis.asyncio import Redis
 import kbsync.queue
 from kbsync.domain.errors import SettingsError
 from kbsync.domain.requests import Priority
-from kbsync.queue import worker as worker_module
+from kbsync.queue import lanes as lanes_module
 from kbsync.queue.fleet import Fleet
 from kbsync.queue.keys import BANDS, TURN, QueueKeys
 from kbsync.queue.loop import run
@@ -78,14 +78,14 @@ async def test_a_claim_never_takes_a_delayed_job(queue: FleetQueue) -> None:
 async def test_an_armed_claim_outlives_its_blpop_on_the_same_connection(
     queue: FleetQueue, url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker_module, "ARMED_S", 1)
+    monkeypatch.setattr(lanes_module, "ARMED_S", 1)
     recorder = Recorder()
     worker = a_worker(url, recorder, lease_s=15)
     async with running(worker):
-        await until(lambda: worker._armed)
-        link = worker.link
+        await until(lambda: worker.lanes.armed)
+        link = worker.lanes.link
         await asyncio.sleep(2.5)  # longer than redis-py's socket time-out, too
-        assert worker.link is link
+        assert worker.lanes.link is link
         await queue.enqueue([a_request("j")])
         await until(lambda: recorder.runs == ["j"], wait_s=1)
 
