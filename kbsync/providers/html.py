@@ -18,6 +18,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from kbsync.domain.text import storable
 from kbsync.providers.html_tidy import tidy
+from kbsync.providers.nesting import measure
 
 MAX_HTML = 12_000_000  # characters that are parsed; what comes after is cut
 MAX_DEPTH = 200  # nested elements; deeper tags are dropped, their text stays
@@ -77,8 +78,10 @@ def _one_line(text: str) -> str:
 def _shallow(html: str) -> str:
     """`html` without the tags that nest deeper than MAX_DEPTH; the parser's time grows with the square of the depth.
 
-    Counts tags as written, which errs only on the deep side; pages below the limit come back as they are."""
-    if _depth(_COUNTED_TAG, html) <= MAX_DEPTH and _depth(_INDENTING_TAG, html) <= MAX_INDENTING_DEPTH:
+    Counts tags as written, which errs only on the deep side, but for end tags of another name: those are what the second
+    measure is for. Pages below the limits come back as they are."""
+    looks_shallow = _depth(_COUNTED_TAG, html) <= MAX_DEPTH and _depth(_INDENTING_TAG, html) <= MAX_INDENTING_DEPTH
+    if looks_shallow and not measure(html).is_deep:
         return html
     kept: list[str] = []
     copied_to = 0

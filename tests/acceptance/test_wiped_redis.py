@@ -19,10 +19,10 @@ PAGES, DOCUMENTS = 120, 2_000
 
 
 def _page(number: int) -> str:
-    links = "".join(
-        f'<a href="/p{child}.html">{child}</a> ' for child in (2 * number + 1, 2 * number + 2) if child < PAGES
-    )
-    return f"<html><head><title>Page {number}</title></head><body><h1>Page {number}</h1><p>Text {number}.</p>{links}</body></html>"
+    children = [child for child in (2 * number + 1, 2 * number + 2) if child < PAGES]
+    links = "".join(f'<a href="/p{child}.html">{child}</a> ' for child in children)
+    body = f"<h1>Page {number}</h1><p>Text {number}.</p>{links}"
+    return f"<html><head><title>Page {number}</title></head><body>{body}</body></html>"
 
 
 @pytest.mark.spec("QR-03", "QU-20")

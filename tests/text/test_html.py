@@ -266,3 +266,11 @@ def test_any_html_becomes_storable_markdown(html: str) -> None:
 @given(st.text(max_size=300))
 def test_any_text_is_survived(text: str) -> None:
     to_markdown(text, base_url=text)
+
+
+@pytest.mark.spec("SE-05")
+@pytest.mark.parametrize("page", ["<x-a></x-b>" * 40_000, "<div></span>" * 40_000, "<i></b>x" * 40_000])
+def test_end_tags_of_another_name_do_not_hide_the_depth(page: str) -> None:
+    began = time.monotonic()
+    to_markdown(page + "<p>the end</p>", base_url="")
+    assert time.monotonic() - began < 10

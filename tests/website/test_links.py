@@ -9,7 +9,7 @@ import pytest
 
 from kbsync.providers.contract import CrawledPage
 from kbsync.providers.website.links import header_canonicals, header_directives, read_markup
-from kbsync.providers.website.nesting import flattened, measure
+from kbsync.providers.nesting import flattened, measure
 from tests.website.crawl import crawl
 from tests.website.fake_site import FakeSite, Reply
 

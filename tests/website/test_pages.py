@@ -23,7 +23,7 @@ from kbsync.providers.contract import (
     PageUnchanged,
     Unchanged,
 )
-from kbsync.providers.website.nesting import measure
+from kbsync.providers.nesting import measure
 from kbsync.providers.website.page import read_page
 from tests.website.crawl import crawl
 from tests.website.fake_site import FakeSite, Reply

@@ -12,10 +12,10 @@ from kbsync.domain.url_scope import path_of
 from kbsync.http.client import Response
 from kbsync.providers.contract import Content
 from kbsync.providers.html import to_markdown
+from kbsync.providers.nesting import flattened, measure
 from kbsync.providers.website.charset import decode
 from kbsync.providers.website.gateway import media_type
 from kbsync.providers.website.links import Markup, header_canonicals, header_directives, read_markup
-from kbsync.providers.website.nesting import flattened, measure
 
 _NO_MARKUP = Markup((), Counter(), (), frozenset(), False)
 _NOT_FOUND = re.compile(
