@@ -20,8 +20,8 @@ demo: setup  ## sync a real site and a real folder, then search them (SOURCE=url
 
 test: setup-dev check  ## format, lint, types, import contracts, then every test
 	@ops/redis4.sh
-	.venv/bin/pytest -n 2 tests
-	PYTHONPATH=.cache/redis4 .venv/bin/pytest -n 2 -p no:cacheprovider tests/queue tests/flags
+	.venv/bin/pytest -n 2 --dist loadfile tests
+	PYTHONPATH=.cache/redis4 .venv/bin/pytest -n 2 --dist loadfile -p no:cacheprovider tests/queue tests/flags
 	@echo "All green. Spec lines and their proofs: make spec"
 
 check: setup-dev

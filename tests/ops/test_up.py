@@ -1,0 +1,230 @@
+"""One machine, one process tree: `kbsync up`, used as a person and a backend would."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from ops.state import LocalState
+
+ENQUEUE = "/internal/knowledge_base_sync/enqueue"
+
+
+@dataclass
+class Up:
+    """A running `kbsync up` in a folder of its own."""
+
+    process: subprocess.Popen[str]
+    home: Path
+    docs: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("KBSYNC_")}
+        return kept | {"KBSYNC_HOME": str(self.home), "NO_COLOR": "1"}
+
+    @property
+    def running(self) -> dict[str, object]:
+        loaded: dict[str, object] = json.loads((self.home / "running.json").read_text())
+        return loaded
+
+    @property
+    def token(self) -> str:
+        return LocalState(self.home).secret("admin.token") or ""
+
+    def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "ops.cli", *arguments]
+        return subprocess.run(
+            command,
+            env=self.environment,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+            stdin=subprocess.DEVNULL,
+        )
+
+    def json(self, *arguments: str) -> object:
+        done = self.cli(*arguments, "--json")
+        assert done.returncode == 0, done.stderr
+        return json.loads(done.stdout)
+
+    def post(self, body: object, token: str | None = None) -> tuple[int, dict[str, object]]:
+        request = urllib.request.Request(
+            f"{self.running['api_url']}{ENQUEUE}",
+            data=json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {token or self.token}", "Content-Type": "application/json"},
+        )
+        try:
+            with urllib.request.urlopen(request, timeout=10) as answer:
+                return answer.status, json.load(answer)
+        except urllib.error.HTTPError as error:
+            return error.code, json.load(error)
+
+    def until_synced(self, organization: int, patience_s: float = 60) -> list[dict[str, object]]:
+        deadline = time.monotonic() + patience_s
+        while True:
+            sources = self.json("source", "list", "--organization", str(organization))
+            assert isinstance(sources, list)
+            if all(source["status"] in ("synced", "failed") for source in sources):
+                return sources
+            assert time.monotonic() < deadline, sources
+            time.sleep(0.2)
+
+
+@pytest.fixture(scope="module")
+def up(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Up]:
+    folder = tmp_path_factory.mktemp("up")
+    docs = folder / "docs"
+    docs.mkdir()
+    (docs / "vacuum.md").write_text("# Vacuum\n\nFreezing old rows keeps the table readable.\n")
+    (docs / "guide").mkdir()
+    (docs / "guide" / "start.md").write_text("# Getting started\n\nInstall the fleet, then add a source.\n")
+    home = folder / "home"
+    started = Up(None, home, docs)  # type: ignore[arg-type]  # filled in below
+    command = [sys.executable, "-m", "ops.cli", "up", "--port", "0"]
+    environment = started.environment | {"KBSYNC_FILES_ROOTS": json.dumps([str(docs)])}
+    started.process = subprocess.Popen(
+        command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    assert started.process.stdout
+    for line in started.process.stdout:
+        if line.startswith("Ctrl-C"):
+            break
+    yield started
+    if started.process.poll() is None:
+        started.process.send_signal(signal.SIGTERM)
+        started.process.wait(30)
+
+
+def children_of(pid: int) -> list[int]:
+    listed = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True, check=False)
+    return [int(line) for line in listed.stdout.split()]
+
+
+def process_named(up: Up, verb: str) -> int:
+    for pid in children_of(up.process.pid):
+        if verb.encode() in Path(f"/proc/{pid}/cmdline").read_bytes().split(b"\0"):
+            return pid
+    raise AssertionError(f"no {verb} process")
+
+
+@pytest.mark.spec("OP-02", "LS-04", "LS-21")
+def test_a_folder_is_added_synced_and_found(up: Up) -> None:
+    made = up.json("source", "add", "files", str(up.docs), "--new-organization", "Acme")
+    assert isinstance(made, dict)
+    organization = int(made["organization_id"])
+    (source,) = up.until_synced(organization)
+    assert (source["status"], source["documents"]) == ("synced", 2)
+    deadline = time.monotonic() + 20
+    hits: object = []
+    while not hits and time.monotonic() < deadline:
+        hits = up.json("search", "freezing rows", "--organization", str(organization))
+    assert isinstance(hits, list)
+    assert hits[0]["title"] == "Vacuum"
+    assert up.json("search", "freezing rows", "--organization", str(organization + 1)) == []
+
+
+@pytest.mark.spec("LS-01", "QU-02", "SE-01")
+def test_the_enqueue_api_as_a_backend_sees_it(up: Up) -> None:
+    request = {"type": "document_chunks", "organization_id": 999, "document_id": 12345}
+    status, body = up.post({"requests": [request, request]})
+    assert status == 202
+    results = body["requests"]
+    assert isinstance(results, list)
+    assert [one["outcome"] for one in results] == ["created", "already_queued"]
+    assert results[0]["job_id"] == "kb-document-chunks-12345"
+    deadline = time.monotonic() + 20
+    while up.post({"requests": [request]})[1]["requests"][0]["outcome"] != "replaced":  # type: ignore[index]
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert up.post({"requests": [request]}, token="kbs_wrong")[0] == 401
+    status, body = up.post({"requests": [{"type": "sync_source"}, {"type": "nothing"}]})
+    assert status == 422
+    assert len(body["errors"]) >= 3  # type: ignore[arg-type]
+
+
+@pytest.mark.spec("OP-03")
+def test_every_read_has_json_and_faults_have_exit_codes(up: Up) -> None:
+    queues = up.json("queues")
+    assert isinstance(queues, list)
+    assert {queue["queue"] for queue in queues} == {"knowledge-base-sync", "knowledge-base-chunks"}
+    assert isinstance(up.json("throttles"), list)
+    assert isinstance(up.json("jobs", "knowledge-base-sync", "--state", "completed"), list)
+    assert isinstance(up.json("token", "list"), list)
+    assert isinstance(up.json("pause", "--show"), dict)
+    wrong = up.cli("jobs", "no-such-queue")
+    assert wrong.returncode == 2
+    assert "knowledge-base-sync" in wrong.stderr
+    assert "Traceback" not in wrong.stderr
+    assert up.cli("enqueue", '{"type": "sync_source"}').returncode == 2
+    assert up.cli("--help").returncode == 0
+    assert "\x1b[" not in up.cli("queues").stdout
+
+
+@pytest.mark.spec("CP-22")
+def test_a_token_works_for_its_role_until_it_is_revoked(up: Up) -> None:
+    made = up.json("token", "create", "backend", "--role", "producer")
+    assert isinstance(made, dict)
+    request = {"requests": [{"type": "document_chunks", "organization_id": 999, "document_id": 7}]}
+    assert up.post(request, token=made["token"])[0] == 202
+    assert up.cli("token", "revoke", str(made["id"])).returncode == 0
+    deadline = time.monotonic() + 5
+    while up.post(request, token=made["token"])[0] != 401:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.mark.spec("KS-06", "KS-03")
+def test_the_kill_switch_is_set_with_a_reason_and_lifted(up: Up) -> None:
+    assert up.cli("pause").returncode == 2
+    assert "provider outage" in up.cli("pause", "--reason", "provider outage").stdout
+    assert up.json("pause", "--show")["on"] is True  # type: ignore[index]
+    assert up.cli("resume", "--redrive").returncode == 0
+    assert up.json("pause", "--show")["on"] is False  # type: ignore[index]
+
+
+@pytest.mark.spec("OP-02", "OP-11")
+def test_a_killed_worker_is_started_again_and_health_answers(up: Up) -> None:
+    killed = process_named(up, "worker")
+    os.kill(killed, signal.SIGKILL)
+    deadline = time.monotonic() + 20
+    again = killed
+    while again == killed:
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+        try:
+            again = process_named(up, "worker")
+        except (AssertionError, OSError):
+            continue
+    for path in ("/healthz", "/readyz"):
+        with urllib.request.urlopen(f"{up.running['api_url']}{path}", timeout=10) as answer:
+            assert answer.status == 200
+
+
+def test_a_second_one_in_the_same_folder_says_who_runs(up: Up) -> None:
+    second = up.cli("up", "--port", "0")
+    assert second.returncode == 2
+    assert str(up.process.pid) in second.stderr
+
+
+@pytest.mark.spec("OP-02", "QU-12")
+def test_a_signal_stops_all_of_it_with_exit_code_0(up: Up) -> None:
+    """Last: it ends the stack."""
+    pids = children_of(up.process.pid)
+    assert len(pids) == 5  # Postgres, Redis, API, worker, scheduler
+    up.process.send_signal(signal.SIGTERM)
+    assert up.process.wait(30) == 0
+    assert not any(Path(f"/proc/{pid}").exists() for pid in pids)
+    assert up.cli("queues").returncode == 2
