@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
 
-from kbsync.db.errors import retry_on_conflict
 from kbsync.db.pool import Connection, Database
 from kbsync.domain.errors import KbsyncError, LeaseLost, ServerUnavailable
 from kbsync.domain.ids import job_id
@@ -27,7 +26,6 @@ from kbsync.library.due import (
     documents_without_chunks_after,
     end_if_open,
     kept_sources_after,
-    register_many,
 )
 from kbsync.library.ticks import (
     Phase,
@@ -38,7 +36,7 @@ from kbsync.library.ticks import (
     skip_tick_unless_finished,
 )
 from kbsync.queue.jobs import Enqueuer
-from kbsync.queue.units import enqueue_units
+from kbsync.recovery.promises import accept_units
 from kbsync.telemetry import log
 
 PAUSED = "paused"
@@ -150,14 +148,13 @@ class _ScanRun:
         async with self._services.database.fleet() as connection:
             rows = await _page(connection, phase, self._state.after_id, self._services.page)
         if not rows:
-            await self._advance("chunks" if phase == "sources" else "done", 0, [], 0.0)
+            await self._advance("chunks" if phase == "sources" else "done", 0)
             return
-        began = time.monotonic()
         asked = await self._not_paused(phase, rows)
-        accepted = await enqueue_page(self._services.enqueuer, asked)
+        accepted = await enqueue_page(self._services, asked)
         self.counts[phase] += len(accepted)
         self.counts["failed"] += len(asked) - len(accepted)
-        await self._advance(phase, rows[-1].id, accepted, time.monotonic() - began)
+        await self._advance(phase, rows[-1].id)
         self._progress(self.counts["sources"] + self.counts["chunks"], None, phase)
 
     async def _not_paused(self, phase: Phase, rows: Sequence[Row]) -> list[LibraryRequest]:
@@ -168,29 +165,25 @@ class _ScanRun:
         self.counts["paused"] += sum(paused[row.organization_id] for row in rows)
         return [_request(phase, row) for row in rows if not paused[row.organization_id]]
 
-    async def _advance(self, phase: Phase, after_id: int, accepted: list[LibraryRequest], asked_s_ago: float) -> None:
-        """Units are owed and the ledger moves in one commit."""
+    async def _advance(self, phase: Phase, after_id: int) -> None:
         self._state = TickProgress(phase, after_id, dict(self.counts))
 
-        async def commit() -> bool:
-            async with self._services.database.fleet() as connection:
-                await register_many(connection, accepted, asked_s_ago=asked_s_ago, again=False)
-                if self._request.manual_id is not None:
-                    return True
-                return await advance_tick_if_claimed(connection, self._request.date, self._run, self._state)
-
-        if not await retry_on_conflict(commit):
+        if self._request.manual_id is not None:
+            return
+        async with self._services.database.fleet() as connection:
+            claimed = await advance_tick_if_claimed(connection, self._request.date, self._run, self._state)
+        if not claimed:
             raise LeaseLost(f"another run has taken over the scan of {self._request.date.isoformat()}")
 
 
-async def enqueue_page(enqueuer: Enqueuer, requests: Sequence[LibraryRequest]) -> list[LibraryRequest]:
+async def enqueue_page(services: ScanServices, requests: Sequence[LibraryRequest]) -> list[LibraryRequest]:
     """The requests that the queue took: all in one batch, else one by one with each failure logged (LS-03).
 
     Raises ServerUnavailable when the queue does not answer at all."""
     if not requests:
         return []
     try:
-        await enqueue_units(enqueuer, requests, priority=Priority.BACKGROUND)
+        await accept_units(services.database, services.enqueuer, requests, priority=Priority.BACKGROUND)
         return list(requests)
     except KbsyncError as error:
         log.warning("scan_batch_refused", requests=len(requests), error=str(error))
@@ -198,7 +191,7 @@ async def enqueue_page(enqueuer: Enqueuer, requests: Sequence[LibraryRequest]) -
     in_a_row = 0
     for request in requests:
         try:
-            await enqueue_units(enqueuer, [request], priority=Priority.BACKGROUND)
+            await accept_units(services.database, services.enqueuer, [request], priority=Priority.BACKGROUND)
         except KbsyncError as error:
             in_a_row = in_a_row + 1 if isinstance(error, ServerUnavailable) else 0
             if in_a_row >= OUTAGE_AFTER or len(requests) == in_a_row:

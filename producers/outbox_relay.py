@@ -1,6 +1,6 @@
 """The relay of the transactional way in (LS-02, LS-23).
 
-    outbox row committed --NOTIFY or sweep--> claimed (row lock) -> Redis has the job -> unit is owed -> row marked, commit
+    outbox row committed --NOTIFY or sweep--> claimed (row lock) -> unit is owed -> Redis has the job -> row marked, commit
 
 A relay that dies anywhere before the commit leaves the row unrelayed: the next one enqueues it again under the same id.
 While the kill switch is on, rows of the organizations it covers stay where they are.
@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -21,7 +20,6 @@ from kbsync.db.errors import retry_on_conflict
 from kbsync.db.pool import Database
 from kbsync.domain.errors import PayloadRefused, ServerUnavailable
 from kbsync.domain.requests import LibraryRequest, Priority, library_request_adapter
-from kbsync.library.due import register_many
 from kbsync.library.outbox import (
     REFUSED,
     OutboxRow,
@@ -31,7 +29,7 @@ from kbsync.library.outbox import (
     organizations_waiting,
 )
 from kbsync.queue.jobs import Enqueuer
-from kbsync.queue.units import enqueue_units
+from kbsync.recovery.promises import accept_units
 from kbsync.telemetry import log
 from producers.backoff import Backoff
 from producers.notifications import listen
@@ -118,11 +116,9 @@ class OutboxRelay:
             if not rows:
                 return Relayed(held_organizations=held)
             good, refused = _sort_out(rows)
-            began = time.monotonic()
+            # The units are registered on a second connection and committed before Redis is told (see promises.py).
             async with asyncio.timeout(ENQUEUE_TIMEOUT_S):
                 relayed, refused_late = await self._enqueue(good)
-            accepted = [good[row.id] for row in relayed]
-            await register_many(connection, accepted, asked_s_ago=time.monotonic() - began)
             await mark_relayed_many(connection, [*relayed, *refused, *refused_late])
         _report([*refused, *refused_late])
         return Relayed(len(relayed), len(refused) + len(refused_late), held, more=len(rows) >= limit_each)
@@ -141,7 +137,11 @@ class OutboxRelay:
             return relayed, refused
 
     async def _enqueue_all(self, good: dict[int, LibraryRequest]) -> list[RelayedRow]:
-        answers = await enqueue_units(self._enqueuer, good.values(), priority=Priority.NORMAL, rerun_if_active=True)
+        if not good:
+            return []
+        answers = await accept_units(
+            self._database, self._enqueuer, list(good.values()), priority=Priority.NORMAL, rerun_if_active=True
+        )
         return [RelayedRow(row_id, str(answer.outcome)) for row_id, answer in zip(good, answers, strict=True)]
 
 

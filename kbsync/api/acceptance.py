@@ -1,4 +1,4 @@
-"""How requests become promises: Redis has them, then Postgres knows that they are owed (LS-01, QR-08).
+"""Requests of many callers, carried together (LS-01, PF-05).
 
 Calls that come while others are on their way leave together in the next group: a thousand callers with one request each
 cost as many round trips as one caller with a thousand. A group shares one fate.
@@ -7,17 +7,14 @@ cost as many round trips as one caller with a thousand. A group shares one fate.
 from __future__ import annotations
 
 import asyncio
-import time
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from kbsync.db.errors import retry_on_conflict
 from kbsync.db.pool import Database
 from kbsync.domain.requests import Priority, UnitRequest
-from kbsync.library.due import register_many
 from kbsync.queue.jobs import Enqueued, Enqueuer
-from kbsync.queue.units import enqueue_units
+from kbsync.recovery.promises import accept_units
 
 GROUP = 1_000
 # While one group waits for Redis another may wait for Postgres, and a third is being read.
@@ -72,13 +69,6 @@ class Acceptance:
         return group
 
     async def _accept(self, requests: list[UnitRequest]) -> list[Enqueued]:
-        """Redis comes first: a row without a promise would make the reconciler run what a fallback has run already."""
-        began = time.monotonic()
-        answers = await enqueue_units(self._enqueuer, requests, priority=Priority.NORMAL, rerun_if_active=True)
-
-        async def register() -> None:
-            async with self._database.fleet() as connection:
-                await register_many(connection, requests, asked_s_ago=time.monotonic() - began)
-
-        await retry_on_conflict(register)
-        return answers
+        return await accept_units(
+            self._database, self._enqueuer, requests, priority=Priority.NORMAL, rerun_if_active=True
+        )

@@ -26,6 +26,15 @@ LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
+class Registered:
+    """`previous`: since when the unit was open, or had been when it ended, before this registration; None: unknown then."""
+
+    job_id: str
+    requested_at: datetime
+    previous: datetime | None
+
+
+@dataclass(frozen=True)
 class OpenUnit:
     """An accepted unit that has not ended. `request` is its JSON text, read only when it has to be built again."""
 
@@ -74,22 +83,30 @@ class Row:
 
 
 async def register_many(
-    connection: Connection, requests: Iterable[UnitRequest], *, asked_s_ago: float = 0.0, again: bool = True
-) -> None:
-    """Every request is open from `asked_s_ago` on: from before Redis was told, so that a run which began since ends it.
-
-    `again` False: a request that is open is left as it is, so that the run under way ends it and no second one is owed."""
+    connection: Connection, requests: Iterable[UnitRequest], *, asked_s_ago: float = 0.0
+) -> list[Registered]:
+    """Every request is open from now on (or `asked_s_ago`): a run that begins later and ends closes it."""
     by_id = {job_id(request): request for request in requests}
     if not by_id:
-        return
-    await connection.execute(
+        return []
+    rows = await connection.fetch(
         _SQL["register_many"],
         list(by_id),
         [getattr(request, "organization_id", FLEET_ORGANIZATION) for request in by_id.values()],
         [request.type for request in by_id.values()],
         [request.model_dump_json(exclude_none=True) for request in by_id.values()],
         asked_s_ago,
-        again,
+    )
+    return [Registered(row["job_id"], row["requested_at"], row["previous"]) for row in rows]
+
+
+async def withdraw_many(connection: Connection, registered: Sequence[Registered]) -> None:
+    """As before they were registered, except where somebody has asked again since."""
+    await connection.execute(
+        _SQL["withdraw_many"],
+        [row.job_id for row in registered],
+        [row.requested_at for row in registered],
+        [row.previous for row in registered],
     )
 
 

@@ -5,13 +5,11 @@ Any number of reconcilers may run: ids dedupe. Under the kill switch library kin
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
-from kbsync.db.errors import retry_on_conflict
 from kbsync.db.pool import Database
 from kbsync.domain.ids import job_id
 from kbsync.domain.requests import Priority, Scan, SyncSource, UnitRequest
@@ -19,6 +17,7 @@ from kbsync.library import due
 from kbsync.queue.jobs import Enqueued, EnqueueOutcome, Enqueuer
 from kbsync.queue.units import enqueue_units
 from kbsync.recovery.kinds import KINDS, REDRIVEN, Candidate, DurableKind, Unreadable
+from kbsync.recovery.promises import accept_units
 from kbsync.telemetry import log
 
 
@@ -81,7 +80,6 @@ class Reconciler:
         return done
 
     async def _reconcile_page(self, kind: DurableKind, page: list[Candidate], count: KindCount) -> None:
-        began = time.monotonic()
         count.looked_at += len(page)
         runnable = await self._not_paused(page)
         count.paused += len(page) - len(runnable)
@@ -95,9 +93,7 @@ class Reconciler:
         count.settled += len(missing) - len(wanted)
         requests = _built(wanted)
         count.refused += len(wanted) - len(requests)
-        answers = await self._enqueue(requests)
-        if kind.registers:
-            await self._register(requests, time.monotonic() - began)
+        answers = await self._enqueue(kind, requests)
         count.requeued += sum(answer.outcome in (EnqueueOutcome.CREATED, EnqueueOutcome.REPLACED) for answer in answers)
 
     async def _not_paused(self, page: list[Candidate]) -> list[Candidate]:
@@ -111,20 +107,16 @@ class Reconciler:
         }
         return [candidate for candidate in page if not paused[candidate.organization_id]]
 
-    async def _enqueue(self, requests: list[UnitRequest]) -> list[Enqueued]:
+    async def _enqueue(self, kind: DurableKind, requests: list[UnitRequest]) -> list[Enqueued]:
         """A scan that ended is never run again from here: its failure is for a person."""
         scans = [request for request in requests if isinstance(request, Scan)]
         units = [request for request in requests if not isinstance(request, Scan)]
-        answers = await enqueue_units(self.enqueuer, units, priority=Priority.NORMAL)
+        if kind.registers:
+            answers = await accept_units(self.database, self.enqueuer, units, priority=Priority.NORMAL)
+        else:
+            answers = await enqueue_units(self.enqueuer, units, priority=Priority.NORMAL)
         answers += await enqueue_units(self.enqueuer, scans, priority=Priority.BACKGROUND, replace_finished=False)
         return answers
-
-    async def _register(self, requests: list[UnitRequest], asked_s_ago: float) -> None:
-        async def register() -> None:
-            async with self.database.fleet() as connection:
-                await due.register_many(connection, requests, asked_s_ago=asked_s_ago)
-
-        await retry_on_conflict(register)
 
     async def _fail_interrupted_sources(self) -> int:
         """`syncing` with no job that is live or owed: its run is gone, and the row says so (LS-12)."""

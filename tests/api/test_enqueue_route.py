@@ -88,6 +88,7 @@ async def test_503_when_postgres_cannot_record_the_promise(api: Api) -> None:
     status, _, headers = await api.post({"requests": [source(2)]})
     assert status == 503
     assert "Retry-After" in headers
+    assert list(api.queue.created) == ["kb-source-sync-1"]
 
 
 @pytest.mark.spec("LS-01")

@@ -1,17 +1,37 @@
 -- name: register_many
--- A batch of requests, each open from the moment it was asked for: `$5` seconds ago, before Redis was told. A request
--- that comes again is open again; the newest asker wins, so a wrong tenant's older request cannot shadow it. With `$6`
--- false what is open already stays as it is: for askers that are content with the run under way.
-insert into kbsync.unit_requests as known (job_id, organization_id, kind, request, requested_at)
-select asked.job_id, asked.organization_id, asked.kind, asked.request, clock_timestamp() - make_interval(secs => $5)
-from unnest($1::text[], $2::bigint[], $3::text[], $4::jsonb[]) as asked (job_id, organization_id, kind, request)
-order by asked.job_id -- one lock order, so that parallel batches cannot deadlock
-on conflict (job_id) do update
-set organization_id = excluded.organization_id,
-    kind = excluded.kind,
-    request = excluded.request,
-    requested_at = greatest(known.requested_at, excluded.requested_at)
-where $6 or not (known.ended_at is null or known.ended_at < known.requested_at);
+-- A batch of requests, each open from `$5` seconds ago (0: now). A request that comes again is open again; the newest asker
+-- wins, so a wrong tenant's older request cannot shadow it. Answers since when each is open, and what that was before.
+with written as (
+    insert into kbsync.unit_requests as known (job_id, organization_id, kind, request, requested_at)
+    select asked.job_id, asked.organization_id, asked.kind, asked.request, clock_timestamp() - make_interval(secs => $5)
+    from unnest($1::text[], $2::bigint[], $3::text[], $4::jsonb[]) as asked (job_id, organization_id, kind, request)
+    order by asked.job_id -- one lock order, so that parallel batches cannot deadlock
+    on conflict (job_id) do update
+    set organization_id = excluded.organization_id,
+        kind = excluded.kind,
+        request = excluded.request,
+        requested_at = greatest(known.requested_at, excluded.requested_at)
+    returning job_id, requested_at
+)
+select written.job_id, written.requested_at, before.requested_at as previous
+from written
+left join kbsync.unit_requests before on before.job_id = written.job_id; -- as it was when this statement began
+
+-- name: withdraw_many
+-- Takes back what was registered and then not accepted, unless somebody has asked for it again since.
+with asked as (
+    select job_id, requested_at, previous
+    from unnest($1::text[], $2::timestamptz[], $3::timestamptz[]) as asked (job_id, requested_at, previous)
+    order by job_id
+), removed as (
+    delete from kbsync.unit_requests units
+    using asked
+    where units.job_id = asked.job_id and units.requested_at = asked.requested_at and asked.previous is null
+)
+update kbsync.unit_requests units
+set requested_at = asked.previous
+from asked
+where units.job_id = asked.job_id and units.requested_at = asked.requested_at and asked.previous is not null;
 
 -- name: end_if_open
 -- A unit that no worker's own bookkeeping ends (a scan by hand): over, as of the start of the run that ended.
