@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kbsync.db.pool import Database
+from kbsync.domain.errors import PayloadRefused
 from kbsync.domain.ids import job_id
 from kbsync.domain.requests import Priority, Scan, SyncSource, UnitRequest
 from kbsync.library import due
@@ -93,7 +94,10 @@ class Reconciler:
         count.settled += len(missing) - len(wanted)
         requests = _built(wanted)
         count.refused += len(wanted) - len(requests)
-        answers = await self._enqueue(kind, requests)
+        try:
+            answers = await self._enqueue(kind, requests)
+        except PayloadRefused:
+            answers = await self._enqueue_one_by_one(kind, requests, count)
         count.requeued += sum(answer.outcome in (EnqueueOutcome.CREATED, EnqueueOutcome.REPLACED) for answer in answers)
 
     async def _not_paused(self, page: list[Candidate]) -> list[Candidate]:
@@ -106,6 +110,19 @@ class Reconciler:
             for organization in organizations
         }
         return [candidate for candidate in page if not paused[candidate.organization_id]]
+
+    async def _enqueue_one_by_one(
+        self, kind: DurableKind, requests: list[UnitRequest], count: KindCount
+    ) -> list[Enqueued]:
+        """One that the queue will not take must not hold back the others."""
+        answers: list[Enqueued] = []
+        for request in requests:
+            try:
+                answers += await self._enqueue(kind, [request])
+            except PayloadRefused as error:
+                count.refused += 1
+                log.error("reconcile_refused", job_id=job_id(request), reason=str(error))
+        return answers
 
     async def _enqueue(self, kind: DurableKind, requests: list[UnitRequest]) -> list[Enqueued]:
         """A scan that ended is never run again from here: its failure is for a person."""

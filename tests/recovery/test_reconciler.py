@@ -10,6 +10,7 @@ import pytest
 from redis.asyncio import Redis
 
 from kbsync.db.pool import Connection, Database
+from kbsync.domain.errors import PayloadTooLarge
 from kbsync.domain.ids import job_id, url_digest
 from kbsync.domain.requests import CrawlUrl, DocumentChunks, Priority, Scan, SyncDocument, SyncSource, UnitRequest
 from kbsync.domain.states import UnitEnd
@@ -237,6 +238,15 @@ async def test_a_request_of_a_newer_version_stays_where_it_is(database: Database
     done = await reconciler(database, queue).once()
     assert done.kinds["units"] == KindCount(looked_at=2, requeued=1, refused=1)
     assert (await owed(database))[job_id(SOURCE)]
+
+
+@pytest.mark.spec("QR-01")
+async def test_a_unit_that_the_queue_will_not_take_holds_back_nobody(database: Database) -> None:
+    queue = MemoryQueue()
+    queue.fail = lambda jobs: PayloadTooLarge("no") if job_id(SOURCE) in {job.job_id for job in jobs} else None
+    await accepted(database, SOURCE, DOCUMENT, CHUNKS)
+    done = await reconciler(database, queue).once()
+    assert done.kinds["units"] == KindCount(looked_at=3, requeued=2, refused=1)
 
 
 @pytest.mark.spec("QR-01", "LS-04")
