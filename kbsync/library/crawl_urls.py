@@ -187,8 +187,8 @@ async def finish(
 ) -> bool | None:
     """Finishes a claimed URL, ends its unit, registers its follow-ups and counts it, in one statement (LS-14).
 
-    True when that was the crawl's last URL, False when others are pending, None when it was finished before: then nothing
-    was written, and the caller must give its transaction up."""
+    True when nothing is pending now (whether that is the end, `crawl_tasks.complete` decides), None when it was finished
+    before: then nothing was written, and the caller must give its transaction up."""
     row = await connection.fetchrow(
         _SQL["finish_if_unfinished"],
         organization_id,
@@ -208,7 +208,7 @@ async def finish(
     )
     if row is None:
         return None
-    return bool(row["status"] == CrawlStatus.RUNNING and row["urls_pending"] == 0)
+    return bool(row["urls_pending"] == 0)
 
 
 @dataclass(frozen=True)

@@ -117,6 +117,12 @@ async def note_wait(connection: Connection, organization_id: int, source_id: int
     return await connection.fetchval(_SQL["note_source_wait"], organization_id, source_id, text) is not None
 
 
+async def count_unreadable(connection: Connection, organization_id: int, source_id: int, change: int) -> None:
+    """Keeps "synced, 3 unreadable" true between two listings (LS-12). Before: no row of a document is held yet, because
+    whoever holds both takes the source first."""
+    await connection.execute(_SQL["count_unreadable"], organization_id, source_id, change)
+
+
 async def approve_removal(connection: Connection, organization_id: int, source_id: int) -> bool:
     """An operator's click on a held removal (LS-09): the next run carries it out first. False when nothing is held."""
     return await connection.fetchval(_SQL["approve_removal_if_held"], organization_id, source_id) is not None

@@ -81,7 +81,16 @@ async def _record(units: Units, document: DocumentRow, answer: _Answer) -> Outco
         return Done((chunks,), summary={"status": status})
 
 
+async def count_change(connection: Connection, document: DocumentRow, *, is_unreadable: bool) -> None:
+    """Before: `document` was read, and nothing of it is written in this transaction. After: its source counts it right."""
+    change = int(is_unreadable) - int(document.unreadable_reason is not None)
+    if change and document.source_id is not None:
+        await sources.count_unreadable(connection, document.organization_id, document.source_id, change)
+
+
 async def _write(units: Units, connection: Connection, document: DocumentRow, answer: _Answer) -> str:
+    if answer is not None:
+        await count_change(connection, document, is_unreadable=isinstance(answer, _Unreadable))
     organization_id, listed = document.organization_id, ListedState(document.source_version, document.source_changed_at)
     match answer:
         case None:

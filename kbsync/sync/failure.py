@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import assert_never
 
+from kbsync.db.errors import retry_on_conflict
 from kbsync.domain.errors import CredentialsRefused, KbsyncError
 from kbsync.domain.requests import CrawlUrl, DocumentChunks, LibraryRequest, StartCrawl, SyncDocument, SyncSource
 from kbsync.domain.states import UnitEnd
@@ -11,6 +12,7 @@ from kbsync.library import documents, sources, unit_requests
 from kbsync.sync.context import Run, Units
 from kbsync.sync.crawl_start import fail_crawl
 from kbsync.sync.crawl_url import fail_url
+from kbsync.sync.document import count_change
 
 _ABANDONED = {
     "stalled_too_often": "It was given up because every worker that took it stopped in the middle of it.",
@@ -25,12 +27,14 @@ async def record_failure(units: Units, request: LibraryRequest, run: Run, error:
     """After: the record says why, and the unit is `failed`. Repeating it is harmless.
 
     Refused credentials fail the source whichever unit met them."""
-    await _record(units, request, run, words_for(error), UnitEnd.FAILED, isinstance(error, CredentialsRefused))
+    words, fails_source = words_for(error), isinstance(error, CredentialsRefused)
+    await retry_on_conflict(lambda: _record(units, request, run, words, UnitEnd.FAILED, fails_source))
 
 
 async def record_abandoned(units: Units, request: LibraryRequest, run: Run, reason: str) -> None:
     """The unit's runner did not see it end: a crawl URL is counted as failed, a source is `failed`."""
-    await _record(units, request, run, _ABANDONED.get(reason, f"It was given up ({reason})."), UnitEnd.ABANDONED, False)
+    words = _ABANDONED.get(reason, f"It was given up ({reason}).")
+    await retry_on_conflict(lambda: _record(units, request, run, words, UnitEnd.ABANDONED, False))
 
 
 def words_for(error: BaseException) -> str:
@@ -51,11 +55,12 @@ async def _record(
             case SyncSource():
                 await sources.fail(connection, organization_id, request.source_id, words)
             case SyncDocument():
-                if ended_as is UnitEnd.FAILED:
-                    await documents.mark_unreadable(connection, organization_id, request.document_id, words)
                 document = await documents.get(connection, organization_id, request.document_id)
-                if fails_source and document is not None and document.source_id is not None:
-                    await sources.fail(connection, organization_id, document.source_id, words)
+                if document is not None and ended_as is UnitEnd.FAILED:
+                    if fails_source and document.source_id is not None:
+                        await sources.fail(connection, organization_id, document.source_id, words)
+                    await count_change(connection, document, is_unreadable=True)
+                    await documents.mark_unreadable(connection, organization_id, document.id, words)
             case StartCrawl():
                 await fail_crawl(connection, organization_id, request.crawl_task_id, words)
             case CrawlUrl() | DocumentChunks():

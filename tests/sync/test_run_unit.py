@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, date, datetime, timedelta
-from typing import cast
+from typing import cast, get_args
 
 import pytest
 from redis.asyncio import Redis
@@ -20,8 +20,8 @@ from kbsync.domain.errors import (
     ProviderRefused,
     ProviderUnreachable,
 )
-from kbsync.domain.ids import job_id
-from kbsync.domain.requests import CrawlUrl, LibraryRequest, Priority, Scan, SyncDocument, SyncSource
+from kbsync.domain.ids import QueueName, job_id
+from kbsync.domain.requests import CrawlUrl, LibraryRequest, Priority, Scan, SyncDocument, SyncSource, UnitRequest
 from kbsync.providers.contract import ListedDocument, Unchanged
 from kbsync.queue.jobs import Completed, DelayJob, JobRequest, SkippedJob, Unrecoverable
 from ratelimits.limits import UnitKind
@@ -29,6 +29,7 @@ from ratelimits.scope import DataSourceScope
 from ratelimits.throttle import Throttle
 from tests.sync.pipeline import Job, Pipeline, make_pipeline
 from tests.sync.toy import ToyListing, ToySite, page, text
+from workers.handlers import abandoned_of, handlers_for
 from workers.run_unit import FollowUpsNotEnqueued
 
 HOME, A, B = "https://toy.test/", "https://toy.test/a", "https://toy.test/b"
@@ -273,12 +274,17 @@ async def test_what_a_provider_says_of_one_document(database: Database, redis: R
     await pipeline.run(request)
     [row] = await pipeline.tenant.rows("select content, unreadable_reason from knowledge_base_documents")
     assert row == {"content": "hello", "unreadable_reason": "You may not see this page."}
+    unreadable = "select counts -> 'unreadable' from knowledge_base_sources"
+    assert await pipeline.tenant.value(unreadable) == "1"
+    await pipeline.run(request)
+    assert await pipeline.tenant.value(unreadable) == "1"
     toy.contents["a"] = ItemGone("404")
     await pipeline.run(request)
     assert await pipeline.tenant.kept() == []
     assert await pipeline.tenant.value("select count(*) from document_chunks") == 0
     assert await pipeline.tenant.value("select count(*) from pg_search_documents") == 0
     assert await pipeline.tenant.value("select sync_status from knowledge_base_sources") == "synced"
+    assert await pipeline.tenant.value(unreadable) == "0"
 
 
 @pytest.mark.spec("LS-07")
@@ -316,6 +322,15 @@ async def test_a_payload_that_is_no_request_is_unrecoverable(database: Database,
         job = Job(JobRequest("x", "sync_source", payload, "org-1", Priority.NORMAL))
         with pytest.raises(Unrecoverable, match="no request that this version can run"):
             await pipeline.runner.run(job)
+
+
+async def test_each_queue_has_its_kinds(database: Database, redis: Redis) -> None:
+    runner = (await make_pipeline(database, redis, ToyListing())).runner
+    kinds = [kind for queue in QueueName for kind in handlers_for(runner, queue)]
+    assert sorted(kinds) == sorted(
+        get_args(model.model_fields["type"].annotation)[0] for model in get_args(UnitRequest)
+    )
+    assert abandoned_of(runner) == runner.abandoned
 
 
 async def test_a_scan_is_handed_on(database: Database, redis: Redis) -> None:

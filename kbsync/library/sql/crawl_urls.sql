@@ -62,7 +62,7 @@ returning url_key;
 
 -- name: finish_if_unfinished
 -- The end of a URL, its unit, its follow-ups and its count, together: the row is finished once, so it is counted once. The
--- crawl's row is taken last. Answers how the crawl stands, or no row when the URL was finished before.
+-- crawl's row is taken last. Answers what is pending, or no row when the URL was finished before.
 with finished as (
     update kbsync.crawl_task_urls
     set finished_at = clock_timestamp(), outcome = $4, detail = $5, document_id = $6, text_key = $7
@@ -102,7 +102,7 @@ set urls_pending = task.urls_pending + $8 - 1, urls_found = task.urls_found + $8
     updated_at = now()
 from finished
 where task.organization_id = $1 and task.id = finished.crawl_task_id
-returning task.status, task.urls_pending;
+returning task.urls_pending;
 
 -- name: children_after
 -- A keyset page of what a URL claimed.

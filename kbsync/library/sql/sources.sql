@@ -62,6 +62,12 @@ update knowledge_base_sources set sync_error = $3, sync_error_at = clock_timesta
 where organization_id = $1 and id = $2 and discarded_at is null
 returning id;
 
+-- name: count_unreadable
+-- A document became unreadable ($3 = 1) or readable (-1) after the listing counted them.
+update knowledge_base_sources
+set counts = counts || jsonb_build_object('unreadable', greatest(0, coalesce((counts ->> 'unreadable')::integer, 0) + $3))
+where organization_id = $1 and id = $2 and discarded_at is null;
+
 -- name: approve_removal_if_held
 -- An operator agrees to what is held; no row when nothing is.
 update knowledge_base_sources set removal_approved_at = clock_timestamp(), updated_at = now()
