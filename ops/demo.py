@@ -13,7 +13,7 @@ import socket
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,7 +44,14 @@ class Wanted:
     opened: tuple[str, ...] = ()
 
 
-def run_demo(state: LocalState, source: str | None, *, keep: bool, say: Callable[[str], None] = print) -> int:
+def run_demo(
+    state: LocalState,
+    source: str | None,
+    environment: Mapping[str, str],
+    *,
+    keep: bool,
+    say: Callable[[str], None] = print,
+) -> int:
     """Answers the exit code: 0 when everything asked for was synced and found. Leaves no process behind unless `keep`."""
     settings = load_settings(profile="embedded", log_format="console")
     with ExitStack() as stack:
@@ -54,7 +61,7 @@ def run_demo(state: LocalState, source: str | None, *, keep: bool, say: Callable
         servers = stack.enter_context(servers_up(settings, state))
         say(f"  Postgres and Redis run from {state.folder}")
         registered = asyncio.run(_register(servers, settings, state, wanted))
-        up = stack.enter_context(processes_up(settings, state, servers, 0, say))
+        up = stack.enter_context(processes_up(settings, state, servers, 0, environment, say))
         say(f"  API, worker and scheduler are up at {up.api_url}")
         for one, made in zip(wanted, registered, strict=True):
             say(f"  asking for {one.new.type} {one.new.name} (source {made.source_id})")

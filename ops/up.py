@@ -8,7 +8,7 @@ import os
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -58,12 +58,17 @@ def servers_up(settings: Settings, state: LocalState) -> Iterator[Servers]:
 
 @contextmanager
 def processes_up(
-    settings: Settings, state: LocalState, servers: Servers, port: int, say: Callable[[str], None]
+    settings: Settings,
+    state: LocalState,
+    servers: Servers,
+    port: int,
+    environment: Mapping[str, str],
+    say: Callable[[str], None],
 ) -> Iterator[UpStack]:
     """API, workers and scheduler over `servers`, ready to take requests; stopped at the end."""
     port = port or free_port()
     api_url = f"http://{settings.api_host}:{port}"
-    supervisor = Supervisor(child_environment(settings, state, servers), state.logs, say)
+    supervisor = Supervisor(child_environment(environment, settings, state, servers), state.logs, say)
     try:
         supervisor.start("api", "api", "--port", str(port))
         supervisor.start("worker", "worker")
@@ -75,13 +80,13 @@ def processes_up(
         supervisor.stop()
 
 
-def run_up(settings: Settings, state: LocalState, port: int) -> int:
+def run_up(settings: Settings, state: LocalState, port: int, environment: Mapping[str, str]) -> int:
     """Until SIGINT or SIGTERM. Answers the exit code."""
     started = time.monotonic()
     with (
         StopSignal() as stop,
         servers_up(settings, state) as servers,
-        processes_up(settings, state, servers, port, print) as stack,
+        processes_up(settings, state, servers, port, environment, print) as stack,
     ):
         print(f"kbsync is up after {time.monotonic() - started:.1f} s")
         print(f"  status   {stack.api_url}/   (any user name, the token as password)")
@@ -97,9 +102,11 @@ def run_up(settings: Settings, state: LocalState, port: int) -> int:
     return 0
 
 
-def child_environment(settings: Settings, state: LocalState, servers: Servers) -> dict[str, str]:
+def child_environment(
+    parent: Mapping[str, str], settings: Settings, state: LocalState, servers: Servers
+) -> dict[str, str]:
     """What our own processes are told: the parent's environment with the servers and the folder's secrets filled in."""
-    environment = dict(os.environ)
+    environment = dict(parent)
     environment.update(
         KBSYNC_PROFILE=settings.profile,
         KBSYNC_DATABASE_URL=servers.database_url,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 import typer
 
 from ops.cli.output import JSON_OPTION, print_json
@@ -31,7 +33,7 @@ def up(port: int = typer.Option(8080, help="The API's port on loopback; 0 takes 
     from ops.state import local_state
     from ops.up import run_up
 
-    raise typer.Exit(run_up(load_settings(profile="embedded", log_format="console"), local_state(), port))
+    raise typer.Exit(run_up(load_settings(profile="embedded", log_format="console"), local_state(), port, os.environ))
 
 
 def demo(
@@ -45,7 +47,7 @@ def demo(
     from ops.demo import run_demo
     from ops.state import local_state
 
-    raise typer.Exit(run_demo(local_state(), source or None, keep=keep))
+    raise typer.Exit(run_demo(local_state(), source or None, os.environ, keep=keep))
 
 
 def migrate(

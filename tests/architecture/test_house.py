@@ -17,7 +17,6 @@ MAY_READ_THE_ENVIRONMENT = {
     Path("ops/state.py"),
     Path("ops/cli/context.py"),
     Path("ops/cli/processes.py"),
-    Path("ops/cli/demo.py"),
 }
 TOP_LEVEL = {
     "pyproject.toml", "kbsync", "workers", "producers", "ratelimits", "migrations", "tests", "ops", "README.md",
