@@ -29,7 +29,7 @@ def open_redis(url: str, *, socket_timeout_s: float = SOCKET_TIMEOUT_S) -> Redis
     timeouts: dict[str, Any] = {"socket_timeout": socket_timeout_s, "socket_connect_timeout": CONNECT_TIMEOUT_S}
     if scheme in _PLAIN:
         try:
-            client: Redis = Redis.from_url(url, **timeouts)
+            client: Redis = Redis.from_url(url, encoding_errors="surrogateescape", **timeouts)
         except ValueError as error:
             raise SettingsError(f"a Redis URL can't be read: {error}") from None
         return client
@@ -62,6 +62,7 @@ def _by_sentinel(url: str, *, tls: bool, timeouts: dict[str, Any]) -> Redis:
     master: Redis = sentinel.master_for(
         path[0],
         db=db,
+        encoding_errors="surrogateescape",
         username=unquote(user) or None,
         password=unquote(password) or None,
         ssl=tls,

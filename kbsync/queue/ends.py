@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 from kbsync.domain.requests import Priority
 from kbsync.domain.retry import FIRST_BACKOFF_S, MAX_ATTEMPTS, backoff_s
@@ -31,8 +31,7 @@ class RetryPolicy:
     jitter: float = 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class Finish:
+class Finish(NamedTuple):
     """One triple of the exchange script; letter and value as its header says."""
 
     job_id: str

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kbsync.queue.ends import Finish
+from kbsync.queue.keys import id_bytes
 
 DAY_MS = 24 * 3600 * 1000
 
@@ -39,7 +40,7 @@ def exchange_arguments(
 ) -> list[Any]:
     arguments: list[Any] = [token, lease_ms, want, len(finishes), max_stalls, *retention.arguments()]
     for finish in finishes:
-        arguments += (finish.job_id, finish.letter + finish.token, finish.value)
+        arguments += (id_bytes(finish.job_id), finish.letter + finish.token, finish.value)
     return arguments
 
 

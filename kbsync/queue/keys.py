@@ -116,6 +116,15 @@ class QueueKeys:
         return f"{self.queue}:worker:{worker_id}"
 
 
+def id_bytes(job_id: str) -> bytes:
+    """A job id as Redis has it: ids that are no UTF-8 (no producer of ours makes them) come back as they went out."""
+    return job_id.encode("utf-8", "surrogateescape")
+
+
+def id_text(job_id: bytes) -> str:
+    return job_id.decode("utf-8", "surrogateescape")
+
+
 def job_key(job_id: str) -> str:
     return JOB_PREFIX + job_id
 

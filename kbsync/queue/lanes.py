@@ -20,7 +20,7 @@ from redis.exceptions import RedisError
 from kbsync.domain.errors import SettingsError
 from kbsync.queue.ends import Finish
 from kbsync.queue.exchange import Exchanged, Retention, exchange_arguments, read_exchange
-from kbsync.queue.keys import QueueKeys
+from kbsync.queue.keys import QueueKeys, id_text
 from kbsync.queue.link import Link, MustReconnect, NoScript, Reply, raise_if_error
 from kbsync.queue.scripts import script
 
@@ -134,7 +134,7 @@ class Lanes:
             self._unsure = tokens
             raise
         for at in range(0, len(reply), 4):
-            self._start(reply[at].decode(), reply[at + 1].decode(), reply[at + 2], reply[at + 3])
+            self._start(id_text(reply[at]), reply[at + 1].decode(), reply[at + 2], reply[at + 3])
 
     # Pump
 
@@ -215,7 +215,7 @@ class Lanes:
         self._clock_offset_ms = answer.now_ms - time.time() * 1000
         claimed = answer.claimed
         for at in range(0, len(claimed), 3):
-            self._start(claimed[at].decode("utf-8", "surrogateescape"), token, claimed[at + 1], claimed[at + 2])
+            self._start(id_text(claimed[at]), token, claimed[at + 1], claimed[at + 2])
         if asked or answer.more:
             self._more = answer.more
         self.look_in(answer.next_ms)

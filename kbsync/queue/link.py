@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import Any
 
 import hiredis
 from redis.asyncio.connection import ConnectionPool
 from redis.exceptions import RedisError
+
+pack: Callable[[tuple[Any, ...]], bytes] = hiredis.pack_command  # its own types allow one-argument commands only
 
 Reply = Any  # what hiredis parses: bytes, int, None, list of these, or a hiredis.ReplyError as a value
 
@@ -46,11 +49,11 @@ class Link(asyncio.Protocol):
         futures = [self._loop.create_future() for _ in commands]
         if self.closed.done():
             for future in futures:
-                future.set_exception(ConnectionError("the connection to Redis is gone"))
+                _fail(future, "the connection to Redis is gone")
             return futures
         deadline = self._loop.time() + timeout_s
         self._pending.extend((future, deadline) for future in futures)
-        self._transport.write(b"".join([hiredis.pack_command(command) for command in commands]))
+        self._transport.write(b"".join([pack(command) for command in commands]))
         if self._timer is None:
             self._timer = self._loop.call_at(deadline, self._drop_if_silent)
         return futures
@@ -90,10 +93,15 @@ class Link(asyncio.Protocol):
             self._timer.cancel()
         for future, _ in self._pending:
             if not future.done():
-                future.set_exception(ConnectionError("the connection to Redis was lost"))
+                _fail(future, "the connection to Redis was lost")
         self._pending.clear()
         if not self.closed.done():
             self.closed.set_result(None)
+
+
+def _fail(future: asyncio.Future[Reply], why: str) -> None:
+    future.set_exception(ConnectionError(why))
+    future.exception()  # seen: of a BLPOP and the claim after it, only the claim's end is waited for
 
 
 class NoScript(RedisError):

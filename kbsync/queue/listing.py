@@ -9,7 +9,7 @@ from redis.asyncio import Redis
 
 from kbsync.domain.errors import PayloadRefused
 from kbsync.domain.states import ENDED_JOB_STATES, JobState
-from kbsync.queue.keys import QueueKeys, job_key, result_key
+from kbsync.queue.keys import QueueKeys, id_text, job_key, result_key
 from kbsync.queue.records import LETTER_OF, JobRecord, decode_record
 from kbsync.queue.views import HEAD_BYTES, JobFilter, JobView, Page, ended_view, live_view, unreadable_view
 
@@ -63,7 +63,7 @@ class Listing:
         if not scored:
             return []
         pipe = self.redis.pipeline(transaction=False)
-        ids = [job_id.decode("utf-8", "surrogateescape") for job_id, _ in scored]
+        ids = [id_text(job_id) for job_id, _ in scored]
         for job_id in ids:
             pipe.getrange(job_key(job_id), 0, HEAD_BYTES - 1)
         pipe.hmget(self.keys.meta, ids)
@@ -100,7 +100,7 @@ class Listing:
         while True:
             newest = f"({before}" if before else "+"
             entries = await self.redis.xrevrange(key, max=newest, min="-", count=chunk)
-            ids = [next(iter(fields)).decode("utf-8", "surrogateescape") for _, fields in entries]
+            ids = [id_text(next(iter(fields))) for _, fields in entries]
             records = await self.redis.mget([result_key(job_id) for job_id in ids]) if ids else []
             for (index_id, _), job_id, data in zip(entries, ids, records, strict=True):
                 before = index_id.decode()

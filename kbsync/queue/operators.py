@@ -12,7 +12,7 @@ from kbsync.domain.states import ENDED_JOB_STATES, JobState
 from kbsync.queue import strictjson
 from kbsync.queue.encoding import PRIORITY_NUMBER, tenant_key
 from kbsync.queue.exchange import Retention
-from kbsync.queue.keys import result_key
+from kbsync.queue.keys import id_bytes, result_key
 from kbsync.queue.queue import FleetQueue
 from kbsync.queue.records import JobRecord, decode_record
 from kbsync.queue.scripts import Argument, run_script
@@ -115,7 +115,7 @@ class QueueOperator:
         flat = [part for field in fields for part in field]
         changed = await run_script(self.queue.redis, "configure", self.queue.keys.all, [event, *flat])
         await self._note(event, " ".join(flat), None)
-        return changed == 1
+        return bool(changed == 1)
 
     # Jobs by id
 
@@ -139,7 +139,7 @@ class QueueOperator:
         elif report.action is not Action.PROMOTE:
             head = ["drained" if report.action is Action.DRAIN else "removed"]
         name = "remove" if report.action is Action.DRAIN else report.action.value
-        letters = await run_script(self.queue.redis, name, self.queue.keys.all, [*head, *job_ids])
+        letters = await run_script(self.queue.redis, name, self.queue.keys.all, [*head, *map(id_bytes, job_ids)])
         self._count(report, job_ids, letters)
 
     async def _retry(self, report: Report, pairs: Sequence[tuple[str, JobRecord | None]]) -> None:
@@ -153,7 +153,7 @@ class QueueOperator:
             else:
                 ids.append(job_id)
                 options = f"{PRIORITY_NUMBER[record.priority]}|0|f|{tenant_key(record.tenant)}|{record.index_id}"
-                arguments += [job_id, strictjson.dumps(record.request), options]
+                arguments += [id_bytes(job_id), strictjson.dumps(record.request), options]
         if ids:
             letters = await run_script(self.queue.redis, "enqueue", self.queue.keys.all, arguments)
             self._count(report, ids, letters)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 
+from pydantic_core import from_json
+
 _compact = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode
 _escaped = json.JSONEncoder(ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode
 
@@ -26,5 +28,8 @@ def dumps(value: object) -> bytes:
 
 def loads(data: bytes) -> object:
     """Raises ValueError (also UnicodeDecodeError) or RecursionError for what is not JSON."""
-    value: object = _decode(data.decode())
+    try:
+        value: object = from_json(data, allow_inf_nan=False)
+    except ValueError:  # the fast parser also refuses lone surrogates and deep nesting: the standard one decides
+        value = _decode(data.decode())
     return value

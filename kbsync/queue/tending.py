@@ -16,6 +16,7 @@ from redis.exceptions import RedisError
 from kbsync.domain.errors import PayloadRefused
 from kbsync.queue import strictjson
 from kbsync.queue.encoding import decode_request
+from kbsync.queue.keys import id_bytes, id_text
 from kbsync.queue.link import Link, NoScript, raise_if_error
 from kbsync.queue.running import Interrupt, Run
 from kbsync.queue.scripts import script
@@ -98,7 +99,7 @@ class Tender:
         more, next_ms, owed, *stops = await self._script("peek")
         now = worker.loop.time()
         for at in range(0, len(stops), 2):
-            run = worker.runs.get(stops[at].decode("utf-8", "surrogateescape"))
+            run = worker.runs.get(id_text(stops[at]))
             if run is not None and run.lease_token.encode() == stops[at + 1] and run.interrupt is None:
                 run.stop(Interrupt.CANCELLED, now)
         if more:
@@ -115,9 +116,11 @@ class Tender:
             run for run in worker.runs.values() if not run.interrupted_at or now - run.interrupted_at < worker.lease_s
         ]
         for first in range(0, len(held), BEAT_AT_ONCE):
-            pairs = [part for run in held[first : first + BEAT_AT_ONCE] for part in (run.job_id, run.lease_token)]
+            pairs = [
+                part for run in held[first : first + BEAT_AT_ONCE] for part in (id_bytes(run.job_id), run.lease_token)
+            ]
             for lost in await self._script("beat", worker.lease_ms, *pairs):
-                self._lose(lost.decode("utf-8", "surrogateescape"), held)
+                self._lose(id_text(lost), held)
 
     def _lose(self, job_id: str, held: list[Run]) -> None:
         run = self.worker.runs.get(job_id)
@@ -135,7 +138,7 @@ class Tender:
         for run in changed.values():
             if self.worker.runs.get(run.job_id) is run:
                 shown = {**(run.latest_progress or {}), "at": self.worker.lanes.redis_ms()}
-                arguments += (run.job_id, run.lease_token, strictjson.dumps(shown))
+                arguments += (id_bytes(run.job_id), run.lease_token, strictjson.dumps(shown))
         for first in range(0, len(arguments), 900):
             await self._script("progress", *arguments[first : first + 900])
 
@@ -207,4 +210,4 @@ def read_owed(entry: bytes) -> tuple[str, str, bytes]:
     """Job id, reason and stored request of an entry of Q:owed (lua/lib_end.lua, `owe`)."""
     _, length, reason, rest = entry.split(b"|", 3)
     size = int(length)
-    return rest[:size].decode("utf-8", "surrogateescape"), reason.decode(), rest[size:]
+    return id_text(rest[:size]), reason.decode(), rest[size:]

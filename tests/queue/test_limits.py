@@ -67,9 +67,9 @@ async def test_a_restricted_queue_does_not_make_workers_spin(
         await operator.set_limiter(1, 3_600_000)
         await claim(queue, 1, "held")
     async with running(a_worker(url, Recorder(), lease_s=15), a_worker(url, Recorder(), lease_s=15)):
-        await asyncio.sleep(0.3)
+        await asyncio.sleep(0.2)
         before = await client_calls(redis)
-        await asyncio.sleep(1.0)
+        await asyncio.sleep(0.6)
         assert await client_calls(redis) - before < 10
 
 

@@ -13,6 +13,7 @@ from kbsync.domain.requests import Priority
 from kbsync.domain.states import JobState
 from kbsync.queue import listing
 from kbsync.queue.jobs import Completed, DelayJob, JobEnd, RunningJob, SkippedJob, Unrecoverable
+from kbsync.queue.operators import Action, QueueOperator
 from kbsync.queue.queue import FleetQueue
 from kbsync.queue.views import JobFilter, Page
 from tests.queue.support import Recorder, a_request, a_worker, claim, exchange, running, until
@@ -133,6 +134,25 @@ async def test_hostile_bytes_are_listed_and_do_not_break_the_page(queue: FleetQu
     assert detail.request is None
     assert (await queue.detail("broken")) is not None
     assert (await queue.detail("nothing")) is None
+
+
+@pytest.mark.spec("QU-18", "QU-19")
+async def test_an_id_that_is_no_utf8_is_listed_run_and_removed_like_any_other(
+    queue: FleetQueue, url: str, redis: Redis
+) -> None:
+    odd = b"\xff\xfe"
+    for _ in range(2):
+        await redis.set(b"arq:job:" + odd, b'[1,"org-1","unit",1,{}]')
+        await redis.zadd("q", {odd: -5e15})
+        (view,) = (await queue.page(JobState.WAITING)).jobs
+        report = await QueueOperator(queue).act(Action.REMOVE, [view.job_id])
+        assert report.done == 1
+    await redis.set(b"arq:job:" + odd, b'[1,"org-1","unit",1,{}]')
+    await redis.zadd("q", {odd: -5e15})
+    async with running(a_worker(url, Recorder(), lease_s=0.3)):
+        await until(lambda: _counts(queue, completed=1))
+    assert await redis.exists(b"arq:result:" + odd) == 1
+    assert (await queue.page(JobState.COMPLETED, where=JobFilter(kind="unit"))).jobs[0].job_id == view.job_id
 
 
 @pytest.mark.spec("QU-24", "QU-18")
