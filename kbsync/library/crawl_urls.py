@@ -47,7 +47,8 @@ class CrawledSource:
 
 @dataclass(frozen=True)
 class ClaimedUrl:
-    """`document_id`, `etag`, `last_modified`, `links` and `has_content` are of the page that the library keeps, if any.
+    """`document_id`, `etag`, `last_modified` and `links` are of the page that the library keeps, if any. `may_be_unchanged`:
+    a 304 can stand for it, because both its text and its links are known.
     `finished_document_id` is what the URL was finished with, `read_at` the database's time of all this."""
 
     read_at: datetime
@@ -64,7 +65,7 @@ class ClaimedUrl:
     etag: str | None
     last_modified: str | None
     links: tuple[Link, ...]
-    has_content: bool
+    may_be_unchanged: bool
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ async def get(connection: Connection, organization_id: int, task_id: int, url: s
         return None
     values = dict(row)
     values["task_status"] = CrawlStatus(values["task_status"])
-    values["has_content"] = bool(values["has_content"])
+    values["may_be_unchanged"] = bool(values["may_be_unchanged"])
     values["links"] = tuple(Link.of(found[0], found[1]) for found in json.loads(values["links"] or "[]"))
     values["source"] = CrawledSource(
         organization_id,

@@ -61,7 +61,7 @@ async def crawl_url(units: Units, request: CrawlUrl, run: Run) -> Outcome:
             return Done(summary={"status": "the crawl has ended"})
     async with units.crawler_of(claimed.source) as provider:
         caps = Caps(provider.max_urls, provider.max_depth, provider.max_urls_per_pattern)
-        known = claimed.has_content
+        known = claimed.may_be_unchanged
         page: PageResult = await provider.crawl_page(
             FoundUrl(claimed.url, claimed.fetch_url),
             etag=claimed.etag if known else None,

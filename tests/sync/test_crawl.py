@@ -12,12 +12,13 @@ from kbsync.db.pool import Database
 from kbsync.domain.errors import ProviderUnreachable
 from kbsync.domain.ids import url_digest
 from kbsync.domain.outcomes import Done, Outcome, RecordMissing
-from kbsync.domain.requests import CrawlUrl, DocumentChunks, LibraryRequest, StartCrawl, SyncSource
+from kbsync.domain.requests import CrawlUrl, DocumentChunks, LibraryRequest, StartCrawl, SyncDocument, SyncSource
 from kbsync.domain.states import UnitEnd
 from kbsync.providers.contract import CrawledPage, CrawlPlan, PageGone, PageRefused, PageUnchanged
 from kbsync.sync.chunks import document_chunks
 from kbsync.sync.crawl_start import start_crawl
 from kbsync.sync.crawl_url import crawl_url, fail_url
+from kbsync.sync.document import sync_document
 from kbsync.sync.source import sync_source
 from tests.sync.crashes import Crashed, DyingDatabase, points_left
 from tests.sync.toy import Tenant, ToySite, at, follow_ups, make_tenant, page
@@ -216,6 +217,20 @@ async def test_304_follows_the_stored_links(database: Database) -> None:
     assert await outcomes(tenant, task) == {HOME: "unchanged", A: "stored"}
     assert ('"1"', None) in site.validators
     assert await tenant.kept() == [HOME, A]
+
+
+@pytest.mark.spec("LS-15")
+async def test_a_page_that_was_read_outside_a_crawl_is_asked_for_its_links(database: Database) -> None:
+    site = ToySite({HOME: page(HOME, "home", A, etag='"1"'), A: page(A, "a"), B: page(B, "b")})
+    tenant = await make_tenant(database, site)
+    await crawl(tenant)
+    site.pages[HOME] = page(HOME, "home, with another link", A, B, etag='"2"')
+    request = SyncDocument(organization_id=tenant.organization_id, document_id=await tenant.document_id(HOME))
+    await sync_document(tenant.units, request, tenant.run(request))
+    site.validators.clear()
+    task = await crawl(tenant)
+    assert site.validators[0] == (None, None)
+    assert set(await outcomes(tenant, task)) == {HOME, A, B}
 
 
 async def test_a_redirect_and_a_canonical_name_belong_to_the_other_row(database: Database) -> None:

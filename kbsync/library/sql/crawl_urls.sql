@@ -4,7 +4,7 @@ select clock_timestamp() as read_at, url.id, url.url, url.url_key, url.fetch_url
     url.document_id as finished_document_id, task.status as task_status, task.source_id, source.type as source_type,
     source.config as source_config, source.data_source_id,
     document.id as document_id, document.etag, document.last_modified, document.links,
-    document.content is not null as has_content
+    document.content is not null and document.links is not null as may_be_unchanged
 from kbsync.crawl_task_urls url
 join knowledge_base_crawl_tasks task on task.id = url.crawl_task_id and task.organization_id = url.organization_id
 join knowledge_base_sources source

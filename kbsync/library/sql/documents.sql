@@ -206,6 +206,8 @@ set title = coalesce(nullif($3, ''), title),
     content = case when content_hash = $5 then content else $4 end,
     -- Chunks and the search row carry the title as well.
     chunks_synced_at = case when content_hash = $5 and title = coalesce(nullif($3, ''), title) then chunks_synced_at end,
+    -- Links belong to the text that a crawl read; a crawl that finds none known asks for the page itself.
+    links = case when content_hash = $5 then links end,
     content_hash = $5,
     content_truncated = $6,
     language = coalesce($7, language),
