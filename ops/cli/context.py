@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import time
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kbsync.db.pool import Connection, Database
-    from kbsync.domain.requests import LibraryRequest, Priority
+    from kbsync.domain.requests import UnitRequest
     from kbsync.queue.fleet import Fleet
     from kbsync.queue.jobs import Enqueued
     from kbsync.settings import Settings
@@ -86,16 +85,22 @@ async def connected() -> AsyncIterator[Connected]:
         await database.close()
 
 
-async def enqueue_by_hand(here: Connected, requests: Sequence[LibraryRequest], priority: Priority) -> list[Enqueued]:
-    """As the API does for a producer: into the queue, then owed in Postgres, so that a lost Redis gives it back."""
-    from kbsync.library.due import register_many
-    from kbsync.queue.units import enqueue_units
+async def enqueue_by_hand(here: Connected, requests: Sequence[UnitRequest]) -> list[Enqueued]:
+    """A person's requests, urgent: owed in Postgres and queued, as the API does it for a producer."""
+    from kbsync.domain.requests import Priority
+    from kbsync.recovery.promises import accept_units
 
-    began = time.monotonic()
-    done = await enqueue_units(here.fleet, requests, priority=priority, rerun_if_active=True)
-    async with here.database.fleet() as connection:
-        await register_many(connection, requests, asked_s_ago=time.monotonic() - began)
-    return done
+    return await accept_units(here.database, here.fleet, list(requests), priority=Priority.URGENT, rerun_if_active=True)
+
+
+async def scan_by_hand(here: Connected) -> Enqueued:
+    """The daily scan, now, under an id of its own."""
+    from datetime import UTC, datetime
+    from uuid import uuid4
+
+    from kbsync.domain.requests import Scan
+
+    return (await enqueue_by_hand(here, [Scan(date=datetime.now(UTC).date(), manual_id=uuid4())]))[0]
 
 
 async def audited(

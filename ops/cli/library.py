@@ -60,7 +60,7 @@ def enqueue(
     from pydantic import ValidationError
 
     from kbsync.domain.errors import SettingsError
-    from kbsync.domain.requests import Priority, library_request_adapter
+    from kbsync.domain.requests import library_request_adapter
     from ops.cli.context import connected, enqueue_by_hand, run
 
     text = sys.stdin.read() if requests == "-" else requests
@@ -77,7 +77,7 @@ def enqueue(
 
     async def ask() -> list[dict[str, object]]:
         async with connected() as here:
-            done = await enqueue_by_hand(here, wanted, Priority.URGENT)
+            done = await enqueue_by_hand(here, wanted)
             return [{"job": one.job_id, "outcome": str(one.outcome), "rerun": one.rerun} for one in done]
 
     print_rows(run(ask), as_json=as_json)
@@ -85,17 +85,11 @@ def enqueue(
 
 def tick(as_json: bool = JSON_OPTION) -> None:
     """Run the daily scan now: every source is asked for, and every document whose chunks are missing."""
-    from datetime import UTC, datetime
-    from uuid import uuid4
-
-    from kbsync.domain.requests import Priority, Scan
-    from kbsync.queue.units import enqueue_units
-    from ops.cli.context import connected, run
+    from ops.cli.context import connected, run, scan_by_hand
 
     async def ask() -> dict[str, object]:
-        scan = Scan(date=datetime.now(UTC).date(), manual_id=uuid4())
         async with connected() as here:
-            done = (await enqueue_units(here.fleet, [scan], priority=Priority.URGENT))[0]
+            done = await scan_by_hand(here)
             return {"job": done.job_id, "outcome": str(done.outcome)}
 
     print_rows([run(ask)], as_json=as_json)

@@ -32,7 +32,7 @@ def add(
     kbsync source add files ./docs --organization 1
     """
     from kbsync.domain.errors import SettingsError
-    from kbsync.domain.requests import Priority, SyncSource
+    from kbsync.domain.requests import SyncSource
     from ops.cli.context import connected, enqueue_by_hand, run
     from ops.register import NewSource, register_source
 
@@ -55,7 +55,7 @@ def add(
             )
             if sync:
                 request = SyncSource(organization_id=made.organization_id, source_id=made.source_id)
-                await enqueue_by_hand(here, [request], Priority.URGENT)
+                await enqueue_by_hand(here, [request])
             return {"organization_id": made.organization_id, "source_id": made.source_id, "sync_requested": sync}
 
     made = run(make)
@@ -96,12 +96,12 @@ def list_(organization: int = ORGANIZATION, as_json: bool = JSON_OPTION) -> None
 @group.command("sync")
 def sync_(source_id: int = typer.Argument(help="The source's id."), organization: int = ORGANIZATION) -> None:
     """Sync a source now."""
-    from kbsync.domain.requests import Priority, SyncSource
+    from kbsync.domain.requests import SyncSource
     from ops.cli.context import connected, enqueue_by_hand, run
 
     async def ask() -> str:
         async with connected() as here:
             request = SyncSource(organization_id=organization, source_id=source_id)
-            return (await enqueue_by_hand(here, [request], Priority.URGENT))[0].outcome
+            return (await enqueue_by_hand(here, [request]))[0].outcome
 
     typer.echo(f"source {source_id}: {run(ask)}")

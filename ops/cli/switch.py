@@ -54,7 +54,7 @@ def resume(
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Turn the kill switch off. Skipped work stays skipped until the next tick, or now with --redrive."""
-    from ops.cli.context import run, who
+    from ops.cli.context import run, scan_by_hand, who
 
     async def change(here: Connected, switch: KillSwitch) -> None:
         await switch.resume(who(), reason, organization or None)
@@ -62,21 +62,10 @@ def resume(
             from kbsync.recovery.reconciler import Reconciler
 
             done = await Reconciler(here.database, here.fleet, switch).redrive()
-            await _tick(here)
+            await scan_by_hand(here)
             typer.echo(f"asked again for {done.requeued} units; a scan was asked for too", err=as_json)
 
     run(lambda: _with_switch(change, as_json))
-
-
-async def _tick(here: Connected) -> None:
-    from datetime import UTC, datetime
-    from uuid import uuid4
-
-    from kbsync.domain.requests import Priority, Scan
-    from kbsync.queue.units import enqueue_units
-
-    scan = Scan(date=datetime.now(UTC).date(), manual_id=uuid4())
-    await enqueue_units(here.fleet, [scan], priority=Priority.URGENT)
 
 
 async def _with_switch(change: Callable[[Connected, KillSwitch], Awaitable[None]], as_json: bool) -> None:
