@@ -43,6 +43,7 @@ class Tender:
         self._changed: dict[str, Run] = {}
         self._started_at = time.time()
         self._link: Link | None = None
+        self._busy = asyncio.Event()
         self._owed_task: asyncio.Task[None] | None = None
 
     async def run(self, link: Link, armed: Link) -> None:
@@ -76,7 +77,13 @@ class Tender:
         idle_s = min(2.0, self.worker.lease_s / 4)
         while True:
             await self._attempt(self._peek)
-            await asyncio.sleep(min(1.0, idle_s) if self.worker.runs else idle_s)
+            if not self.worker.runs:
+                self._busy.clear()
+                try:
+                    await asyncio.wait_for(self._busy.wait(), idle_s)
+                except TimeoutError:
+                    continue
+            await asyncio.sleep(min(1.0, idle_s))  # a run asked to stop must hear of it within about a second
 
     async def _attempt(self, step: Callable[[], Any]) -> None:
         try:
@@ -128,6 +135,9 @@ class Tender:
             self.lost_leases += 1
             log.warning("lease_lost", queue=self.worker.queue_name, job_id=job_id)
             run.stop(Interrupt.LEASE_LOST, self.worker.loop.time())
+
+    def first_run_started(self) -> None:
+        self._busy.set()
 
     def progress_changed(self, run: Run) -> None:
         self._changed[run.job_id] = run

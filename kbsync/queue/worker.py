@@ -189,6 +189,8 @@ class FleetWorker(arq.Worker):
             job_id, token, payload, meta, self.policy.max_attempts, self.lanes.redis_ms(), self.tender.progress_changed
         )
         self.lanes.idle.clear()
+        if not self.runs:
+            self.tender.first_run_started()
         self.runs.pop(job_id, None)  # a run that lost its lease and has not ended yet; the order is by start
         self.runs[job_id] = run
         run.deadline = self.loop.time() + self.timeout_s
