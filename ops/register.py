@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kbsync.db.pool import Database
 from kbsync.domain.errors import SettingsError
 from kbsync.library import data_sources, organizations, sources
+from kbsync.providers.files.config import allowed_path, files_config
+from kbsync.providers.website.config import website_config
 
 
 @dataclass(frozen=True)
@@ -16,6 +18,14 @@ class NewSource:
     name: str
     config: Mapping[str, object]
     sealed_credentials: str | None = None
+
+
+def check_setup(source_type: str, config: Mapping[str, object], files_roots: Sequence[str]) -> None:
+    """Refuses what the provider would refuse at its first sync. Raises ProviderRefused in words for an editor."""
+    if source_type == "website":
+        website_config(config)
+    elif source_type == "files":
+        allowed_path(files_config(config).path, files_roots)
 
 
 @dataclass(frozen=True)

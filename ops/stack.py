@@ -91,6 +91,7 @@ class Running:
     database_url: str
     redis_url: str
     api_url: str
+    files_roots: list[str] = field(default_factory=list)
 
 
 def remember_running(state: LocalState, running: Running) -> None:

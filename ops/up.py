@@ -74,7 +74,8 @@ def processes_up(
         supervisor.start("worker", "worker")
         supervisor.start("scheduler", "scheduler")
         _wait_until_ready(api_url, supervisor)
-        remember_running(state, Running(os.getpid(), servers.database_url, servers.redis_url, api_url))
+        roots = files_roots(settings, state)
+        remember_running(state, Running(os.getpid(), servers.database_url, servers.redis_url, api_url, roots))
         yield UpStack(servers, api_url, state.secret(ADMIN_TOKEN_FILE) or "", supervisor)
     finally:
         supervisor.stop()
@@ -112,11 +113,16 @@ def child_environment(
         KBSYNC_DATABASE_URL=servers.database_url,
         KBSYNC_REDIS_URL=servers.redis_url,
         KBSYNC_FETCH_ALLOW_FOR_SOURCES=json.dumps(state.opened_addresses()),
-        KBSYNC_FILES_ROOTS=json.dumps([*settings.files_roots, *state.files_roots()]),
+        KBSYNC_FILES_ROOTS=json.dumps(files_roots(settings, state)),
         PYTHONUNBUFFERED="1",
     )
     environment.setdefault("KBSYNC_CREDENTIALS_KEYS", state.credentials_key())
     return environment
+
+
+def files_roots(settings: Settings, state: LocalState) -> list[str]:
+    """The folders below which files sources may read: the setting's, and those opened by hand in this folder."""
+    return sorted({*settings.files_roots, *state.files_roots()})
 
 
 async def _ensure_admin(database_url: str, settings: Settings, state: LocalState) -> None:

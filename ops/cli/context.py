@@ -52,6 +52,16 @@ def settings_here() -> Settings:
     )
 
 
+def allowed_files_roots() -> list[str]:
+    """Where the workers of this folder's stack (or of these settings) may read files."""
+    from kbsync.settings import load_settings
+    from ops.stack import running_stack
+    from ops.state import local_state
+
+    running = running_stack(local_state())
+    return running.files_roots if running is not None else load_settings().files_roots
+
+
 def settings_for_database() -> Settings:
     """As `settings_here`, for a command that needs Postgres alone."""
     from kbsync.settings import load_settings

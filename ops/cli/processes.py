@@ -16,6 +16,7 @@ others. Prints the address and the admin token; Ctrl-C drains and stops all of i
 Example: kbsync up --port 8080
 """
 
+_FILES = typer.Option([], "--files", help="Let files sources read below this folder, from now on; may be given again.")
 _QUEUES = typer.Argument(None, help="Queues to work on; without any, all of them.")
 
 
@@ -28,10 +29,18 @@ def add_to(app: typer.Typer) -> None:
     app.command()(scheduler)
 
 
-def up(port: int = typer.Option(8080, help="The API's port on loopback; 0 takes a free one.")) -> None:
+def up(
+    port: int = typer.Option(8080, help="The API's port on loopback; 0 takes a free one."),
+    files: list[str] = _FILES,
+) -> None:
+    from pathlib import Path
+
     from kbsync.settings import load_settings
     from ops.state import local_state
     from ops.up import run_up
+
+    for folder in files:
+        local_state().add_files_root(Path(folder).expanduser().resolve())
 
     raise typer.Exit(run_up(load_settings(profile="embedded", log_format="console"), local_state(), port, os.environ))
 

