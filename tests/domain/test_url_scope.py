@@ -117,9 +117,7 @@ def test_different_pages_keep_different_identities(one: str, other: str) -> None
 
 
 @pytest.mark.spec("LS-16")
-@pytest.mark.parametrize(
-    "path", ["/%7Eu/", "/content/", "/l?b=2&a=1", "/p;jsessionid=AB?utm_source=x", "/a%2fb"]
-)
+@pytest.mark.parametrize("path", ["/%7Eu/", "/content/", "/l?b=2&a=1", "/p;jsessionid=AB?utm_source=x", "/a%2fb"])
 def test_the_spelling_on_the_page_is_the_one_that_is_fetched(path: str) -> None:
     assert fetched(path) == f"http://site.test{path}"
 

@@ -8,8 +8,8 @@ import string
 import pytest
 
 from kbsync.providers.contract import CrawledPage
-from kbsync.providers.website.links import header_canonicals, header_directives, read_markup
 from kbsync.providers.nesting import flattened, measure
+from kbsync.providers.website.links import header_canonicals, header_directives, read_markup
 from tests.website.crawl import crawl
 from tests.website.fake_site import FakeSite, Reply
 
