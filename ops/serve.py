@@ -55,10 +55,12 @@ async def serve_workers(settings: Settings, queues: Sequence[str] | None, health
 
         _on_signal(request_stop)
         limiter = asyncio.create_task(_keep_limiter(runtime))
+        counting = asyncio.create_task(runtime.counters.keep_flushing())
         async with serve_health(runtime, health_port):
             log.info("workers_ready", queues=[str(name) for name in names])
             await asyncio.gather(*(worker.run() for worker in workers))
         limiter.cancel()
+        counting.cancel()
 
 
 async def _keep_limiter(runtime: Runtime) -> None:

@@ -33,6 +33,7 @@ from kbsync.telemetry import report_failed_attempt
 from ratelimits.host import HostGate
 from ratelimits.throttle import Throttle
 from ratelimits.waits import ProviderWaits
+from workers.counting import RunCounters, counted, counted_abandoned
 from workers.handlers import abandoned_of, handlers_for
 from workers.run_unit import UnitRunner
 from workers.windows import HostManners, Windows
@@ -52,6 +53,7 @@ class Runtime:
     throttle: Throttle
     kill_switch: KillSwitch
     providers: ProviderEnvironment
+    counters: RunCounters
 
     @classmethod
     async def open(cls, settings: Settings) -> Runtime:
@@ -65,9 +67,12 @@ class Runtime:
         )
         kill_switch = KillSwitch(flag_store(settings, database), database, refresh_s=settings.flag_refresh_s)
         throttle = Throttle(fleet.client_at(settings.redis_url))
-        return cls(settings, database, fleet, throttle, kill_switch, _provider_environment(settings))
+        providers = _provider_environment(settings)
+        return cls(settings, database, fleet, throttle, kill_switch, providers, RunCounters(database))
 
     async def close(self) -> None:
+        """Lets go of everything; what this process counted is written first."""
+        await self.counters.flush_or_say()
         await self.providers.client.close()
         for client in self.providers.clients_of_sources.values():
             await client.close()
@@ -107,17 +112,21 @@ class Runtime:
         return FleetWorker(
             self.fleet.queue(queue).redis,
             queue,
-            handlers_for(runner, queue),
+            {kind: counted(handler, self.counters) for kind, handler in handlers_for(runner, queue).items()},
             concurrency=settings.sync_concurrency if sync else settings.chunks_concurrency,
             job_timeout_s=settings.sync_timeout_s if sync else settings.chunks_timeout_s,
             lease_s=settings.lease_s,
             max_stalls=settings.max_stalls,
             first_backoff_s=settings.first_backoff_s,
             drain_s=settings.drain_s,
-            abandoned=abandoned_of(runner),
-            on_error=report_failed_attempt,
+            abandoned=counted_abandoned(abandoned_of(runner), self.counters),
+            on_error=self._on_error,
             version=kbsync.__version__,
         )
+
+    def _on_error(self, job: RunningJob, error: BaseException) -> None:
+        self.counters.attempt_failed(job, error)
+        report_failed_attempt(job, error)
 
     async def limit_chunks(self) -> None:
         """The chunk queue's limiter, where none stands: an operator's own is left alone, a wiped Redis gets it back."""

@@ -18,7 +18,9 @@ ROOT = Path(kbsync.__file__).parent
 FILES = all_statement_files(ROOT)
 LIBRARY = ROOT / "library" / "sql"
 # Fleet-wide on purpose, run in `fleet()`: who asks is not one organization.
-FLEET_FILES = {"audit", "due", "known_requests", "organizations", "outbox", "principals", "ticks"}
+FLEET_FILES = {
+    "audit", "counters", "due", "known_requests", "observations", "organizations", "outbox", "principals", "ticks",
+}  # fmt: skip
 # Headlines are a function of their arguments; tests/search proves the search's tenant.
 OTHER_STATEMENTS = {"headlines", "search"}
 TENANT_TABLES = (
