@@ -13,10 +13,9 @@ from kbsync.domain.states import JobState
 from kbsync.queue import strictjson
 from kbsync.queue.encoding import PRIORITY_NUMBER, encode_request, tenant_key
 from kbsync.queue.jobs import Enqueued, EnqueueOutcome, JobRequest
-from kbsync.queue.keys import QueueKeys, job_key, result_key, token_key
+from kbsync.queue.keys import QueueKeys, id_bytes
 from kbsync.queue.listing import Listing
-from kbsync.queue.records import LETTER_OF
-from kbsync.queue.scripts import Argument, run_scripts
+from kbsync.queue.scripts import Argument, run_script, run_scripts
 from kbsync.queue.views import JobDetail, JobFilter, Page, ended_detail, live_detail, live_view
 
 MAX_GROUP = 250
@@ -78,14 +77,9 @@ class FleetQueue:
         ]
 
     async def counts(self) -> QueueCounts:
-        pipe = self.redis.pipeline(transaction=True)
-        pipe.zcount(self.name, "-inf", "(0")
-        pipe.zcount(self.name, "0", "+inf")
-        pipe.zcard(self.keys.active)
-        for state in (JobState.COMPLETED, JobState.SKIPPED, JobState.CANCELLED, JobState.FAILED):
-            pipe.xlen(self.keys.index(LETTER_OF[state]))
-        pipe.hexists(self.keys.cfg, "paused")
-        waiting, delayed, active, completed, skipped, cancelled, failed, paused = await pipe.execute()
+        waiting, delayed, active, completed, skipped, cancelled, failed, paused = await run_script(
+            self.redis, "counts", self.keys.all, ()
+        )
         return QueueCounts(waiting, delayed, active, completed, skipped, cancelled, failed, bool(paused))
 
     async def page(
@@ -96,20 +90,13 @@ class FleetQueue:
 
     async def detail(self, job_id: str) -> JobDetail | None:
         """All that is known of a job, live or kept. None when there is none."""
-        keys = self.keys
-        pipe = self.redis.pipeline(transaction=True)
-        pipe.get(job_key(job_id))
-        pipe.get(result_key(job_id))
-        pipe.get(token_key(job_id))
-        pipe.zscore(self.name, job_id)
-        pipe.zscore(keys.active, job_id)
-        for key in (keys.meta, keys.progress, keys.again, keys.stop):
-            pipe.hget(key, job_id)
-        raw, kept, token, score, lease_ends, meta, progress, again, stop = await pipe.execute()
+        found = await run_script(self.redis, "detail", self.keys.all, [id_bytes(job_id)])
+        raw, kept, token, place, lease, meta, progress, again, stop = found
+        score, lease_ends = (None if number is None else float(number) for number in (place, lease))
         if score is None and lease_ends is None:
             return ended_detail(job_id, kept) if kept is not None else None
         state = JobState.ACTIVE if score is None else JobState.WAITING if score < 0 else JobState.DELAYED
-        view = live_view(job_id, state, lease_ends if score is None else score, raw or b"", meta)
+        view = live_view(job_id, state, lease_ends or 0 if score is None else score, raw or b"", meta)
         return live_detail(view, raw or b"", meta, progress, token, rerun=again is not None, stop=stop is not None)
 
     async def workers(self) -> list[dict[str, Any]]:
@@ -119,7 +106,9 @@ class FleetQueue:
         return [record for data in records if data and isinstance(record := strictjson.loads(data), dict)]
 
     async def events(self, after: str = "-", limit: int = 100) -> list[tuple[str, dict[str, list[str]]]]:
-        """Batches of events after an id, oldest first: entry id, {event: job ids} (QU-26)."""
+        """Batches of events after an id, oldest first: entry id, {event: job ids} (QU-26).
+
+        Of a large enqueued batch 20 ids are kept and a last word `+n` for the n others."""
         first = after if after == "-" else f"({after}"
         entries = await self.redis.xrange(self.keys.events, min=first, max="+", count=limit)
         return [

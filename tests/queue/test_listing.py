@@ -203,6 +203,13 @@ async def test_events_come_in_batches_and_tell_every_move(queue: FleetQueue, url
     assert await queue.events(after=entries[0][0], limit=1_000) == entries[1:]
 
 
+@pytest.mark.spec("QU-26")
+async def test_a_large_enqueued_batch_is_told_by_its_first_ids_and_a_count(queue: FleetQueue) -> None:
+    await queue.enqueue([a_request(f"j{n:03}") for n in range(250)])
+    ((_, events),) = await queue.events()
+    assert events == {"enqueued": [*(f"j{n:03}" for n in range(20)), "+230"]}
+
+
 def _past() -> datetime:
     return datetime(2020, 1, 1, tzinfo=UTC)
 

@@ -77,7 +77,9 @@ if #fresh > 0 then
   end
   many('ZADD', Q, places)
   save_flows()
-  call('XADD', EVENTS, 'MAXLEN', '~', 1000, '*', 'enqueued', table.concat(ids, ' '))
+  local shown = table.concat(ids, ' ', 1, math.min(#ids, 20))
+  if #ids > 20 then shown = shown .. ' +' .. #ids - 20 end
+  call('XADD', EVENTS, 'MAXLEN', '~', 1000, '*', 'enqueued', shown)
   -- A later due time is found by the workers' peek in time. A paused queue pushes no token: workers would only spin.
   if (ready or soonest < 3000) and call('LLEN', WAKE) == 0 and not call('HGET', CFG, 'paused') then
     call('LPUSH', WAKE, '1')
