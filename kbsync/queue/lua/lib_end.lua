@@ -76,7 +76,8 @@ local function trim(letter, keep_count, keep_ms, keep_bytes)
   local more = look('-', page)
   if more and page < 400 then more = look('(' .. gone[#gone], 400 - page) end
   if #gone > 0 then
-    many('XDEL', key, gone)
+    local ms, number = string.match(gone[#gone], '^(%d+)%-(%d+)$') -- they are the oldest: one cut takes them all
+    call('XTRIM', key, 'MINID', ms .. '-' .. number + 1)
     many('DEL', nil, keys)
     call('HINCRBY', BYTES, letter, -freed)
   end
