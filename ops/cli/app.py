@@ -6,7 +6,7 @@ import typer
 
 import kbsync
 from ops.cli import library as library_verbs
-from ops.cli import processes, queues, sources, switch, tokens
+from ops.cli import looking, processes, queues, sources, switch, tokens
 
 app = typer.Typer(
     name="kbsync",
@@ -35,5 +35,6 @@ processes.add_to(app)
 library_verbs.add_to(app)
 switch.add_to(app)
 queues.add_to(app)
+looking.add_to(app)
 app.add_typer(sources.group, name="source")
 app.add_typer(tokens.group, name="token")
