@@ -7,6 +7,7 @@ language plpgsql
 stable
 security definer
 set search_path = pg_catalog
+set timezone = 'UTC' -- a Rails app's times have no zone and are UTC
 as $$
 begin
     if to_regclass('public.good_jobs') is null then
