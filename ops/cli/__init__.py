@@ -5,6 +5,7 @@ Exit codes: 0 done, 1 it failed or found something, 2 wrong usage or settings, 3
 
 from __future__ import annotations
 
+import io
 import sys
 
 EXIT_FAILED = 1
@@ -17,6 +18,9 @@ def main() -> None:
     from kbsync.domain.errors import KbsyncError, ServerUnavailable, SettingsError
     from ops.cli.app import app
 
+    # A supervisor or a pipe sees each line when it is printed, not when a buffer is full.
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)
     try:
         app()
     except SettingsError as error:
