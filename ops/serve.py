@@ -35,11 +35,21 @@ async def serve_api(settings: Settings) -> None:
         runner = web.AppRunner(build_app(services), **RUNNER_OPTIONS)
         await runner.setup()
         try:
-            await web.TCPSite(runner, settings.api_host, settings.api_port).start()
+            await _listen(runner, settings)
             log.info("api_ready", address=runner.addresses[0])
             await stop.wait()
         finally:
             await runner.cleanup()
+
+
+async def _listen(runner: web.AppRunner, settings: Settings) -> None:
+    try:
+        await web.TCPSite(runner, settings.api_host, settings.api_port).start()
+    except OSError as error:
+        raise SettingsError(
+            f"can't listen on {settings.api_host}:{settings.api_port} ({error.strerror}): "
+            "choose another address with --host and --port (KBSYNC_API_HOST, KBSYNC_API_PORT)"
+        ) from error
 
 
 async def serve_workers(settings: Settings, queues: Sequence[str] | None, health_port: int = 0) -> None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 
+from kbsync.domain.errors import KbsyncError
 from kbsync.settings import Settings
 from ops.embedded.process import free_port
 from ops.stack import (
@@ -28,6 +29,10 @@ from ops.state import LocalState
 READY_WAIT_S = 60.0
 ADMIN_NAME = "local-admin"
 ADMIN_TOKEN_FILE = "admin.token"
+
+
+class NotStarted(KbsyncError):
+    """One of our own processes ended, or did not become ready, right after its start."""
 
 
 @dataclass
@@ -148,11 +153,11 @@ def _wait_until_ready(api_url: str, supervisor: Supervisor) -> None:
         for child in supervisor.children:
             if child.process is not None and child.process.poll() not in (None, 0):
                 tail = (supervisor.logs / f"{child.name}.log").read_text(errors="replace")[-1500:]
-                raise RuntimeError(f"{child.name} did not start:\n{tail}")
+                raise NotStarted(f"{child.name} did not start:\n{tail}")
         try:
             with urllib.request.urlopen(f"{api_url}/readyz", timeout=2) as answer:
                 if answer.status == 200:
                     return
         except (urllib.error.URLError, OSError):
             time.sleep(0.05)
-    raise RuntimeError(f"the API did not become ready in {READY_WAIT_S:.0f} s; logs are in {supervisor.logs}")
+    raise NotStarted(f"the API did not become ready in {READY_WAIT_S:.0f} s; logs are in {supervisor.logs}")
