@@ -14,9 +14,9 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError, ResponseError
 
 import kbsync
-from kbsync.db.migrate import check_schema
+from kbsync.db.migrate import NewerDatabase, UnappliedMigrations, check_schema
 from kbsync.db.pool import Database
-from kbsync.domain.errors import KbsyncError, QueueUnavailable, ServerUnavailable, SettingsError
+from kbsync.domain.errors import QueueUnavailable, ServerUnavailable, SettingsError
 from kbsync.domain.ids import QueueName
 from kbsync.flags.kill_switch import KillSwitch
 from kbsync.library.ticks import clock
@@ -82,9 +82,12 @@ async def _servers(settings: Settings, findings: list[Finding]) -> AsyncIterator
             cure = "start Postgres, or correct KBSYNC_DATABASE_URL"
             findings.append(Finding("postgres", Severity.ERROR, str(error), cure))
             patient = None
-        except KbsyncError as error:
+        except (UnappliedMigrations, NewerDatabase) as error:
             cure = "run `kbsync migrate` with the newest kbsync that runs here"
             findings.append(Finding("schema", Severity.ERROR, str(error), cure))
+            patient = None
+        except SettingsError as error:
+            findings.append(Finding("settings", Severity.ERROR, str(error), "correct the environment, then ask again"))
             patient = None
         yield patient
     finally:

@@ -168,7 +168,11 @@ async def _without_job(patient: Patient, units: Sequence[OpenUnit]) -> list[Open
 
 
 async def _interrupted_sources(patient: Patient) -> list[Finding]:
-    """`syncing` with no job that is live or owed, for longer than recovery takes to say `failed: interrupted` (LS-12)."""
+    """`syncing` with no job that is live or owed, for longer than recovery takes to say `failed: interrupted` (LS-12).
+
+    Recovery stands down while everybody is paused."""
+    if await patient.switch.paused(None):
+        return []
     grace_s = patient.settings.reconcile_grace_s + 2 * patient.settings.reconcile_interval_s
     syncing = await _syncing(patient, grace_s)
     jobs = {_job_of(source): source for source in syncing}

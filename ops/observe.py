@@ -128,7 +128,11 @@ async def legacy_jobs(database: Database, since: datetime) -> Look:
     async with database.fleet() as connection:
         found = await observations.legacy_jobs(connection, since)
     if found is None:
-        return Look([], False, empty="the table good_jobs is not in this database: look in the producer app's own")
+        return Look(
+            [],
+            False,
+            empty="the table good_jobs is not in this database (or not to be read): look in the producer app's own",
+        )
     rows = [
         {"job_class": one.job_class, "jobs": one.jobs, "first_seen": one.first_seen, "last_seen": one.last_seen}
         for one in found

@@ -35,6 +35,13 @@ class Servers:
     postgres: EmbeddedPostgres | None = None
     redis: EmbeddedRedis | None = None
 
+    def restart_the_dead(self, say: Callable[[str], None]) -> None:
+        """One look: a server of ours that ended is started again where it was, with its data."""
+        for name, server in (("Redis", self.redis), ("Postgres", self.postgres)):
+            if server is not None and server.ended:
+                say(f"{name} ended: started again")
+                server.start()
+
     def stop(self) -> None:
         if self.redis:
             self.redis.stop()

@@ -103,6 +103,7 @@ def run_up(settings: Settings, state: LocalState, port: int, environment: Mappin
         print("Ctrl-C stops everything; the data stays.")
         while not stop.received:
             time.sleep(0.2)
+            stack.servers.restart_the_dead(print)
             stack.supervisor.restart_the_dead()
         print("stopping: draining workers")
     return 0

@@ -154,6 +154,11 @@ class EmbeddedPostgres:
         if self._process:
             process.stop(self._process, signal.SIGINT)
 
+    @property
+    def ended(self) -> bool:
+        """Whether it was started and is gone."""
+        return self._process is not None and self._process.poll() is not None
+
     def kill(self) -> None:
         """SIGKILL of the postmaster: a crash."""
         if self._process:

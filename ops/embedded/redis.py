@@ -77,6 +77,11 @@ class EmbeddedRedis:
         if self._process:
             process.stop(self._process, signal.SIGTERM)
 
+    @property
+    def ended(self) -> bool:
+        """Whether it was started and is gone."""
+        return self._process is not None and self._process.poll() is not None
+
     def kill(self) -> None:
         if self._process:
             process.stop(self._process, signal.SIGKILL)

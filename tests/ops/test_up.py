@@ -226,6 +226,24 @@ def test_a_killed_worker_is_started_again_and_health_answers(up: Up) -> None:
             assert answer.status == 200
 
 
+@pytest.mark.spec("OP-02", "QU-20")
+def test_killed_servers_come_back_with_their_data_and_work_goes_on(up: Up) -> None:
+    """Redis and Postgres die one after the other while a sync is asked for; it is done all the same."""
+    made = up.json("source", "add", "files", str(up.docs), "--new-organization", "Crash", "--no-sync")
+    assert isinstance(made, dict)
+    organization, source = int(made["organization_id"]), int(made["source_id"])
+    request = {"requests": [{"type": "sync_source", "organization_id": organization, "source_id": source}]}
+    for binary in ("valkey-server", "redis-server", "postgres"):
+        for pid in children_of(up.process.pid):
+            if binary in Path(f"/proc/{pid}/cmdline").read_text().split("\0")[0]:
+                os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + 30
+        while up.post(request)[0] != 202:
+            assert time.monotonic() < deadline
+            time.sleep(0.2)
+    assert up.until_synced(organization)[0]["status"] == "synced"
+
+
 def test_a_second_one_in_the_same_folder_says_who_runs(up: Up) -> None:
     second = up.cli("up", "--port", "0")
     assert second.returncode == 2
