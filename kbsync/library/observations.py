@@ -98,7 +98,7 @@ async def stale_sources(connection: Connection, days: int = STALE_DAYS, limit: i
 
 
 async def legacy_jobs(connection: Connection, since: datetime) -> list[LegacyJobs] | None:
-    """None: the producer app's job table is not in this database."""
+    """None: the producer app's job table is not in this database, or may not be read."""
     rows = await _fetch(connection, "legacy_jobs", since)
     return [LegacyJobs(**row) for row in rows] or None
 

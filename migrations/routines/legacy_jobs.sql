@@ -1,6 +1,6 @@
 -- The producer app's own jobs for library work, since a time (OP-16): one row a class of the six that kbsync replaces.
 -- A function, because the table is a Rails app's and may not be here; its owner's rights, because kbsync's roles have none on it.
--- Answers no row at all when the table is not here. `old_unfinished` are those from before that have not finished yet.
+-- Answers no row at all when the table is not here, or not its owner's to read. `old_unfinished` are those from before that have not finished yet.
 create or replace function kbsync.legacy_jobs(since timestamptz)
 returns table (job_class text, jobs bigint, first_seen timestamptz, last_seen timestamptz, old_unfinished bigint)
 language plpgsql
@@ -10,7 +10,7 @@ set search_path = pg_catalog
 set timezone = 'UTC' -- a Rails app's times have no zone and are UTC
 as $$
 begin
-    if to_regclass('public.good_jobs') is null then
+    if not coalesce(has_table_privilege(to_regclass('public.good_jobs'), 'select'), false) then
         return;
     end if;
     return query execute

@@ -104,6 +104,19 @@ async def test_flushes_of_two_processes_add_up_in_one_hour_row(database: Databas
     assert all(row["hour"] == row["hour"].replace(minute=0, second=0, microsecond=0) for row in hours)
 
 
+async def test_a_worker_process_flushes_again_and_again_until_it_stops(database: Database) -> None:
+    own = RunCounters(database)
+    flushing = asyncio.create_task(own.keep_flushing(every_s=0.01))
+    for expected in (1, 2):
+        own.note("scan", Counted.EXECUTIONS)
+
+        async def written(expected: int = expected) -> bool:
+            return (await amounts(database)).get("scan.executions") == expected
+
+        await until(written, "a flush")
+    flushing.cancel()
+
+
 async def test_an_outage_keeps_the_counts_for_the_next_flush(database: Database, database_url: str) -> None:
     away = await Database.open(database_url)
     await away.close()

@@ -202,6 +202,10 @@ async def test_a_source_that_says_syncing_and_has_no_job(settings: Settings, dat
     async with fleet_of(settings) as fleet:
         request = SyncSource(organization_id=7, source_id=source)
         await enqueue_units(fleet, [request], priority=Priority.NORMAL)
+        assert "sources" not in await found(settings)
+    another = await a_source(database, status="syncing", started_s_ago=600)
+    assert f"{another} (organization 7)" in (await found(settings))["sources"].what
+    await switch_of(database).pause("me", "recovery stands down")
     assert "sources" not in await found(settings)
 
 
@@ -307,6 +311,13 @@ async def test_doctor_exits_1_for_errors_and_for_warnings_when_strict(
     broken = await in_thread(cli, "doctor")
     assert broken.exit_code == 1
     assert "cure: ask for their chunks" in broken.stdout
+
+
+async def test_the_kill_switch_shows_its_owner_purpose_and_review_date(cli: Callable[..., Result]) -> None:
+    shown = json.loads((await in_thread(cli, "pause", "--show", "--json")).stdout)
+    assert shown["owner"] == "engineering"
+    assert "rollback" in shown["purpose"]
+    assert shown["review_by"]
 
 
 async def test_each_look_is_a_verb_that_prints_json_and_exits_by_its_verdict(

@@ -8,6 +8,7 @@ import pytest
 
 from kbsync.db.pool import Database
 from kbsync.domain.requests import DocumentChunks
+from kbsync.library import observations
 from kbsync.library.due import register_many
 from ops import observe
 from ops.observe import Look, Verdict
@@ -130,3 +131,19 @@ async def test_new_rows_of_the_six_classes_fail_and_other_rows_do_not(database: 
     assert isinstance(last, datetime)
     assert timedelta(minutes=29) < last - first < timedelta(minutes=31)
     assert look.failed
+
+
+async def test_a_rails_app_s_times_without_a_zone_are_utc(database: Database) -> None:
+    """Whatever the time zone of the session that asks."""
+    await make_good_jobs(database)
+    created = datetime(2026, 9, 9, 10, 13)
+    await execute(
+        database, "insert into good_jobs (job_class, created_at) values ('StartKnowledgeBaseCrawlJob', $1)", created
+    )
+    async with database.fleet() as connection:
+        await connection.execute("set local timezone = 'Asia/Tokyo'")
+        for minutes, jobs in ((12, 1), (14, 0)):
+            since = datetime(2026, 9, 9, 10, minutes, tzinfo=UTC)
+            found = await observations.legacy_jobs(connection, since)
+            assert found is not None
+            assert sum(one.jobs for one in found) == jobs
