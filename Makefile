@@ -1,6 +1,6 @@
 # `make demo` and `make test` are the two commands; both set up everything they need.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check spec mutants bench chaos lock setup setup-dev
+.PHONY: help demo test check spec mutants bench lock setup setup-dev
 
 PY := .venv/bin/python
 ISSUE ?=
