@@ -209,6 +209,20 @@ async def test_a_source_that_says_syncing_and_has_no_job(settings: Settings, dat
     assert "sources" not in await found(settings)
 
 
+async def test_a_check_that_postgres_does_not_answer_in_time_is_said_and_the_others_are_made(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = await a_crawl(database, status="completed", unfinished=1)
+    monkeypatch.setattr("kbsync.library.observations.WITHIN_S", 0.5)
+    async with database.direct() as connection:
+        await connection.execute("lock table document_chunks in access exclusive mode")
+        findings = await found(settings)
+    late = {"double_chunks", "chunks_without_document", "documents_missing_chunks"}
+    assert set(findings) == {*late, "crawls_ended_unfinished"}
+    assert all(findings[name].severity is WARNING and "not looked at" in findings[name].what for name in late)
+    assert f"id {task}" in findings["crawls_ended_unfinished"].what
+
+
 # --- servers -------------------------------------------------------------------------------------------------------
 
 
