@@ -48,7 +48,7 @@ INVARIANTS = (
     ),
     Invariant(
         Broken.CRAWLS_ENDED_UNFINISHED,
-        "a completed crawl has no unfinished URL",
+        "an ended crawl has no unfinished URL",
         ("id", "organization_id", "unfinished"),
         "sync its source again: `kbsync source sync`; a new crawl makes a new ledger",
     ),

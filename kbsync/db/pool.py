@@ -111,7 +111,8 @@ async def _roll_back(connection: Connection) -> None:
         return
     try:
         await connection.execute("rollback", timeout=5)
-    except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError, TimeoutError):
+    except (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError, OSError, TimeoutError):
+        # Whatever stands in the way (a lost server, an answer still on its way), the connection is not used again.
         connection.terminate()
 
 

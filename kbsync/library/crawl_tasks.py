@@ -93,10 +93,10 @@ async def complete(connection: Connection, organization_id: int, task_id: int) -
     return _row(await connection.fetchrow(_SQL["complete_task"], organization_id, task_id))
 
 
-async def fail(connection: Connection, organization_id: int, task_id: int, error: str) -> int | None:
-    """The source of a crawl that this call failed; None when it had ended already."""
+async def fail_if_pending(connection: Connection, organization_id: int, task_id: int, error: str) -> int | None:
+    """The source of a crawl that this call failed; None when it had started or ended already."""
     text = storable(error)[:MAX_ERROR_LENGTH]
-    source_id: int | None = await connection.fetchval(_SQL["fail_task_if_live"], organization_id, task_id, text)
+    source_id: int | None = await connection.fetchval(_SQL["fail_task_if_pending"], organization_id, task_id, text)
     return source_id
 
 

@@ -86,8 +86,8 @@ async def _fail(units: Units, task: CrawlTaskRow, reason: str) -> Outcome:
 
 
 async def fail_crawl(connection: Connection, organization_id: int, task_id: int, reason: str) -> None:
-    """A live crawl ends as `failed`, and its source says why."""
-    source_id = await crawl_tasks.fail(connection, organization_id, task_id, reason)
+    """A crawl that never started ends as `failed` with what it claimed, and its source says why. One that runs goes on."""
+    source_id = await crawl_tasks.fail_if_pending(connection, organization_id, task_id, reason)
     if source_id is not None:
         await sources.fail(connection, organization_id, source_id, reason)
 

@@ -116,6 +116,7 @@ ARGUMENTS: dict[str, dict[int, object]] = {
 BEFORE = {
     "complete_task": "update knowledge_base_crawl_tasks set urls_pending = 0",
     "run_task_if_pending": "update knowledge_base_crawl_tasks set status = 'pending'",
+    "fail_task_if_pending": "update knowledge_base_crawl_tasks set status = 'pending'",
     "insert_task_if_none_live": "update knowledge_base_crawl_tasks set status = 'completed'",
     "update_limits": "update data_sources set limits = '{\"a\": 1}'",
     "place_kept_chunks": "update document_chunks set title = 'another'",

@@ -101,7 +101,7 @@ async def test_rows_that_are_as_they_should_be_are_no_findings(settings: Setting
     await a_crawl(database, pending=2, unfinished=2)
     await a_crawl(database, status="pending", pending=1, unfinished=1)
     await a_crawl(database, status="completed")
-    await a_crawl(database, status="failed", pending=3, unfinished=3)  # could not start: its seeds stay
+    await a_crawl(database, status="failed")
     await chunks_of(database, await a_document(database, chunked=True), 0, 1, 2)
     await a_document(database, content=" \n\u00a0 ", chunked=True)
     await a_source(database, status="syncing", started_s_ago=5)

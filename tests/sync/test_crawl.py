@@ -10,7 +10,7 @@ import pytest
 
 from kbsync.db.pool import Database
 from kbsync.domain.errors import ProviderUnreachable
-from kbsync.domain.ids import url_digest
+from kbsync.domain.ids import job_id, url_digest
 from kbsync.domain.outcomes import Done, Outcome, RecordMissing
 from kbsync.domain.requests import CrawlUrl, DocumentChunks, LibraryRequest, StartCrawl, SyncDocument, SyncSource
 from kbsync.domain.states import UnitEnd
@@ -19,6 +19,7 @@ from kbsync.sync.chunks import document_chunks
 from kbsync.sync.crawl_start import start_crawl
 from kbsync.sync.crawl_url import crawl_url, fail_url
 from kbsync.sync.document import sync_document
+from kbsync.sync.failure import record_failure
 from kbsync.sync.source import sync_source
 from tests.sync.crashes import Crashed, DyingDatabase, points_left
 from tests.sync.toy import Tenant, ToySite, at, follow_ups, make_tenant, page
@@ -183,6 +184,50 @@ async def test_a_blocked_plan_fails_the_source_in_its_own_words(database: Databa
     assert (source["sync_status"], source["sync_error"]) == (
         "failed", "robots.txt forbids every page of this site.",
     )  # fmt: skip
+
+
+@pytest.mark.spec("LS-05", "LS-14")
+async def test_what_a_page_asks_for_is_owed_from_the_moment_it_is_stored(database: Database) -> None:
+    """Nobody enqueues what the unit returns: its links and its chunks are owed all the same."""
+    site = ToySite({HOME: page(HOME, "home", A, B)})
+    tenant = await make_tenant(database, site)
+    source = SyncSource(organization_id=tenant.organization_id, source_id=tenant.source_id)
+    [start] = await follow_ups(await perform(tenant, source))
+    [home] = await follow_ups(await perform(tenant, start))
+    returned = await follow_ups(await perform(tenant, home))
+    owed = await tenant.rows("select job_id from kbsync.unit_requests where ended_at is null and kind <> 'sync_source'")
+    assert {str(row["job_id"]) for row in owed} >= {job_id(request) for request in returned}
+    assert [request.type for request in returned] == ["document_chunks", "crawl_url", "crawl_url"]
+
+
+@pytest.mark.spec("LS-15")
+async def test_a_start_that_fails_for_good_leaves_nothing_pending_and_a_running_crawl_alone(database: Database) -> None:
+    site = ToySite({HOME: page(HOME, "home", A), A: page(A, "a")})
+    tenant = await make_tenant(database, site)
+    source = SyncSource(organization_id=tenant.organization_id, source_id=tenant.source_id)
+    [start] = await follow_ups(await perform(tenant, source))
+    assert isinstance(start, StartCrawl)
+    died = replace(tenant.units, database=DyingDatabase(database))
+    for points in range(20):
+        points_left.set(points)
+        with pytest.raises(Crashed):
+            await start_crawl(died, start, tenant.run(start))
+        points_left.set(None)
+        if await outcomes(tenant, start.crawl_task_id):
+            break
+    await record_failure(tenant.units, start, tenant.run(start), ProviderUnreachable("the site does not answer"))
+    row = await task_row(tenant, start.crawl_task_id)
+    assert (row["status"], row["urls_pending"]) == ("failed", 0)
+    assert await outcomes(tenant, start.crawl_task_id) == {HOME: "failed"}
+
+    [again] = await follow_ups(await perform(tenant, source))
+    assert isinstance(again, StartCrawl)
+    urls = deque(await follow_ups(await perform(tenant, again)))
+    await record_failure(tenant.units, again, tenant.run(again), ProviderUnreachable("a second start of it failed"))
+    assert (await task_row(tenant, again.crawl_task_id))["status"] == "running"
+    while urls:
+        urls += [ask for ask in await follow_ups(await perform(tenant, urls.popleft())) if isinstance(ask, CrawlUrl)]
+    assert (await task_row(tenant, again.crawl_task_id))["status"] == "completed"
 
 
 async def test_a_crawl_without_seeds_ends_at_once_and_removes_nothing(database: Database) -> None:

@@ -52,9 +52,21 @@ set status = 'completed', finished_at = clock_timestamp(), updated_at = now()
 where organization_id = $1 and id = $2 and status = 'running' and urls_pending = 0
 returning id, organization_id, source_id, start_url, status, urls_pending, urls_found, incomplete_reasons, notes, started_at;
 
--- name: fail_task_if_live
--- A crawl that could not start. URLs that were claimed already are not counted any more.
+-- name: fail_task_if_pending
+-- A crawl that could not start; one that runs lives on, as its URLs do. Those that were claimed already end with it, so that nothing stays pending. Rows of URLs are
+-- taken before the crawl's, as everywhere: the count makes their update come first.
+with ended as (
+    update kbsync.crawl_task_urls
+    set finished_at = clock_timestamp(), outcome = 'failed', detail = 'the crawl could not start'
+    where organization_id = $1 and crawl_task_id = $2 and finished_at is null
+        and exists (
+            select from knowledge_base_crawl_tasks task
+            where task.organization_id = $1 and task.id = $2 and task.status = 'pending'
+        )
+    returning id
+)
 update knowledge_base_crawl_tasks
-set status = 'failed', error = $3, finished_at = clock_timestamp(), updated_at = now()
-where organization_id = $1 and id = $2 and status in ('pending', 'running')
+set status = 'failed', error = $3, urls_pending = 0, finished_at = clock_timestamp(), updated_at = now()
+from (select count(*) as urls from ended) as ended_first
+where organization_id = $1 and id = $2 and status = 'pending' and ended_first.urls >= 0
 returning source_id;

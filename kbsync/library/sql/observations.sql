@@ -78,16 +78,16 @@ from knowledge_base_crawl_tasks task
 left join unfinished on unfinished.crawl_task_id = task.id and unfinished.organization_id = task.organization_id
 where (task.status in ('pending', 'running') and task.urls_pending <> coalesce(unfinished.urls, 0))
     or (task.status = 'running' and task.urls_pending = 0)
-    or (task.status = 'completed' and task.urls_pending <> 0)
+    or (task.status in ('completed', 'failed') and task.urls_pending <> 0)
 order by task.id
 limit $1;
 
 -- name: crawls_ended_unfinished
--- Completed crawls with URLs that nobody finished. (A crawl that failed to start leaves its seeds as they are.)
+-- Ended crawls with URLs that nobody finished.
 select task.id, task.organization_id, count(*) as unfinished
 from kbsync.crawl_task_urls urls
 join knowledge_base_crawl_tasks task on task.id = urls.crawl_task_id and task.organization_id = urls.organization_id
-where urls.finished_at is null and task.status = 'completed'
+where urls.finished_at is null and task.status in ('completed', 'failed')
 group by task.id, task.organization_id
 order by task.id
 limit $1;
