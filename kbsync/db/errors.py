@@ -41,6 +41,11 @@ def translated() -> Iterator[None]:
         ):  # "connection is closed", "pool is closing", "connection was closed in the middle of operation"
             raise DatabaseUnavailable(f"Postgres is not available ({text})") from error
         raise
+    except asyncpg.InternalClientError as error:
+        # A server's last word that arrives between two statements leaves asyncpg's protocol in a state of its own.
+        if "cannot switch to state" in str(error):
+            raise DatabaseUnavailable("Postgres ended the connection between two statements") from error
+        raise
     except (ConnectionError, OSError) as error:
         raise DatabaseUnavailable(f"Postgres can't be reached ({error})") from error
 
