@@ -28,7 +28,7 @@ DEFAULT_PORTS = {"http": 80, "https": 443}
 _TRIMMED = "".join(map(chr, range(0x21)))
 _PARTS = re.compile(r"(?:([A-Za-z][A-Za-z0-9+.\-]*):)?(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?", re.DOTALL)
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9_~/-]+(?:\.[A-Za-z0-9_~-]+)?")
-_TEMPLATED = re.compile(r"\{\{|\}\}|\$\{|<%|\{%")
+_TEMPLATED = re.compile(r"\{\{|\}\}|\$\{|[<{]%(?![0-9A-Fa-f]{2})")  # {%7F is a brace before an escaped character
 _ILLEGAL_IN_PATH = re.compile(r"[^\x21\x24-\x3b=\x40-\x5d_a-z|~]")
 _ILLEGAL_IN_QUERY = re.compile(r"[^\x21\x24-\x26\x28-\x3b=\x3f-\x7e]")
 _ESCAPE = re.compile(r"%([0-9A-Fa-f]{2})?")

@@ -118,9 +118,19 @@ async def audited(
     action: str,
     target: str,
     *,
+    organization_id: int | None = None,
     reason: str | None = None,
     detail: Mapping[str, object] | None = None,
 ) -> None:
+    """An audit entry in this transaction, under the name of the person at this command line."""
     from kbsync.library.audit import write
 
-    await write(connection, actor=who(), action=action, target=target, reason=reason, detail=detail)
+    await write(
+        connection,
+        actor=who(),
+        action=action,
+        target=target,
+        organization_id=organization_id,
+        reason=reason,
+        detail=detail,
+    )

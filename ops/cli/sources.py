@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-from ops.cli.output import JSON_OPTION, print_json, print_rows
+from ops.cli.output import JSON_OPTION, print_json, print_rows, printable
+
+if TYPE_CHECKING:
+    from kbsync.db.pool import Connection
+    from kbsync.library.sources import SourceRow
 
 group = typer.Typer(help="Add, list and sync sources.", no_args_is_help=True)
 ORGANIZATION = typer.Option(..., "--organization", help="The organization's id.")
@@ -90,6 +95,7 @@ def list_(organization: int = ORGANIZATION, as_json: bool = JSON_OPTION) -> None
                     "status": one.sync_status,
                     "documents": one.counts.get("documents"),
                     "unreadable": one.counts.get("unreadable"),
+                    "held": one.held_removal.get("count") if one.held_removal else None,
                     "last synced": one.last_synced_at and f"{one.last_synced_at:%Y-%m-%d %H:%M}",
                     "error": one.sync_error,
                 }
@@ -111,3 +117,128 @@ def sync_(source_id: int = typer.Argument(help="The source's id."), organization
             return (await enqueue_by_hand(here, [request]))[0].outcome
 
     typer.echo(f"source {source_id}: {run(ask)}")
+
+
+@group.command()
+def show(
+    source_id: int = typer.Argument(help="The source's id."),
+    organization: int = ORGANIZATION,
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """One source: its setup, how it stands, its limits, and which removal waits for a second look and why."""
+    from kbsync.library import data_sources
+    from ops.cli.context import connected, run
+
+    async def look() -> dict[str, object]:
+        async with connected() as here, here.database.organization(organization) as connection:
+            source = await _kept(connection, organization, source_id)
+            connection_row = (
+                await data_sources.get(connection, organization, source.data_source_id)
+                if source.data_source_id
+                else None
+            )
+            return {
+                "id": source.id,
+                "type": source.type,
+                "name": source.name,
+                "config": dict(source.config),
+                "status": source.sync_status,
+                "error": source.sync_error,
+                "last_synced_at": source.last_synced_at,
+                "counts": dict(source.counts),
+                "held_removal": source.held_removal,
+                "limits": dict(connection_row.limits) if connection_row else {},
+                "has_credentials": bool(connection_row and connection_row.sealed_credentials),
+            }
+
+    found = run(look)
+    if as_json:
+        print_json(found)
+        return
+    for name, value in found.items():
+        typer.echo(f"{name:15} {printable(str(value))}")
+
+
+@group.command("approve-removal")
+def approve_removal(source_id: int = typer.Argument(help="The source's id."), organization: int = ORGANIZATION) -> None:
+    """Let the held removal of a source happen with its next complete sync, and ask for that sync.
+
+    `kbsync source show` says what would go and why it was held.
+    """
+    from kbsync.domain.errors import SettingsError
+    from kbsync.domain.requests import SyncSource
+    from kbsync.library import sources
+    from ops.cli.context import audited, connected, enqueue_by_hand, run
+
+    async def approve() -> None:
+        async with connected() as here:
+            async with here.database.organization(organization) as connection:
+                await _kept(connection, organization, source_id)
+                if not await sources.approve_removal(connection, organization, source_id):
+                    raise SettingsError(f"source {source_id} holds no removal back")
+                await audited(connection, "source.approve_removal", f"source:{source_id}", organization_id=organization)
+            await enqueue_by_hand(here, [SyncSource(organization_id=organization, source_id=source_id)])
+
+    run(approve)
+    typer.echo(f"source {source_id}: its removal is approved and a sync was asked for")
+
+
+@group.command()
+def limits(
+    source_id: int = typer.Argument(help="The source's id."),
+    organization: int = ORGANIZATION,
+    source_sync: str = typer.Option("", help="Lists of this source: COUNT/SECONDS, for example 4/60."),
+    document_sync: str = typer.Option("", help="Documents of this source: COUNT/SECONDS."),
+    reset: bool = typer.Option(False, "--reset", help="Back to the provider's defaults."),
+) -> None:
+    """Override the throttle of a source's connection (a bigger plan); workers take it with the next slot (RL-07).
+
+    Example: kbsync source limits 7 --organization 1 --document-sync 120/60
+    """
+    from kbsync.domain.errors import SettingsError
+    from kbsync.library import data_sources
+    from ops.cli.context import audited, connected, run
+    from ratelimits.limits import parse_overrides
+
+    wanted = {
+        kind: _limit(text) for kind, text in (("source_sync", source_sync), ("document_sync", document_sync)) if text
+    }
+    parse_overrides(wanted)
+    if bool(wanted) == reset:
+        raise SettingsError("give --source-sync or --document-sync, or --reset")
+
+    async def change() -> dict[str, object]:
+        async with connected() as here, here.database.organization(organization) as connection:
+            source = await _kept(connection, organization, source_id)
+            if source.data_source_id is None:
+                raise SettingsError(f"source {source_id} has no connection whose limits could be set")
+            known = await data_sources.get(connection, organization, source.data_source_id)
+            new: dict[str, object] = {} if reset else {**(known.limits if known else {}), **wanted}
+            await data_sources.set_limits(connection, organization, source.data_source_id, new)
+            await audited(
+                connection, "source.limits", f"source:{source_id}", organization_id=organization, detail={"limits": new}
+            )
+            return new
+
+    now = run(change)
+    typer.echo(f"source {source_id}: {now or 'defaults of the provider'}")
+
+
+def _limit(text: str) -> dict[str, object]:
+    from kbsync.domain.errors import SettingsError
+
+    count, _, seconds = text.partition("/")
+    try:
+        return {"count": int(count), "window_s": float(seconds)}
+    except ValueError:
+        raise SettingsError(f"{text!r} is no limit: write COUNT/SECONDS, for example 4/60") from None
+
+
+async def _kept(connection: Connection, organization: int, source_id: int) -> SourceRow:
+    from kbsync.domain.errors import SettingsError
+    from kbsync.library import sources
+
+    source = await sources.get(connection, organization, source_id)
+    if source is None:
+        raise SettingsError(f"organization {organization} has no source {source_id}")
+    return source

@@ -164,6 +164,7 @@ TEXT = st.text(max_size=60) | st.text(alphabet="ab./\\?#&=%:@[]~;2eEfF\x00\t \ud
 @example(raw="http:", base=BASE)
 @example(raw="http:?x", base=BASE)
 @example(raw="//%", base=BASE)
+@example(raw="?{\x7f", base=BASE)
 @settings(max_examples=400, deadline=None)
 def test_any_link_gives_safe_text_and_a_stable_identity(raw: str, base: str) -> None:
     judged = judge_link(raw, base)

@@ -173,6 +173,25 @@ def test_every_read_has_json_and_faults_have_exit_codes(up: Up) -> None:
     assert "\x1b[" not in up.cli("queues").stdout
 
 
+@pytest.mark.spec("RL-07")
+def test_an_operator_sets_a_source_s_limits_while_everything_runs(up: Up) -> None:
+    made = up.json("source", "add", "files", str(up.docs), "--new-organization", "Bigger plan", "--no-sync")
+    assert isinstance(made, dict)
+    of = ("--organization", str(made["organization_id"]))
+    source = str(made["source_id"])
+    assert up.cli("source", "limits", source, *of, "--document-sync", "120/60").returncode == 0
+    shown = up.json("source", "show", source, *of)
+    assert isinstance(shown, dict)
+    assert shown["limits"] == {"document_sync": {"count": 120, "window_s": 60.0}}
+    assert up.cli("source", "limits", source, *of, "--document-sync", "many").returncode == 2
+    assert up.cli("source", "limits", source, *of, "--document-sync", "0/60").returncode == 2
+    assert up.cli("source", "limits", source, *of, "--reset").returncode == 0
+    assert up.json("source", "show", source, *of)["limits"] == {}  # type: ignore[index]
+    nothing_held = up.cli("source", "approve-removal", source, *of)
+    assert (nothing_held.returncode, "holds no removal back" in nothing_held.stderr) == (2, True)
+    assert up.cli("source", "show", source, "--organization", "987654").returncode == 2
+
+
 def test_a_source_that_could_never_sync_is_refused_before_it_exists(up: Up) -> None:
     for kind, where, why in (
         ("files", "/etc", "KBSYNC_FILES_ROOTS"),
