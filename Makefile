@@ -1,6 +1,6 @@
 # `make demo` and `make test` are the two commands; both set up everything they need.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check spec mutants bench lock setup setup-dev
+.PHONY: help demo test check spec mutants bench chaos lock setup setup-dev
 
 PY := .venv/bin/python
 ISSUE ?=
@@ -38,6 +38,9 @@ mutants: setup-dev  ## remove guards one by one and see their tests fail
 
 bench: setup-dev  ## measurements; results belong in ops/bench/RESULTS.md
 	@$(PY) -m ops.bench
+
+chaos: setup-dev  ## kill random processes of a working stack, then see that nothing was lost (SEED=n KILLS=n)
+	@$(PY) -m ops.chaos --seed $(or $(SEED),1) --kills $(or $(KILLS),30)
 
 lock:        ## rewrite the lock files (needs uv)
 	@ops/lock.sh

@@ -79,7 +79,7 @@ def run_demo(
 @contextmanager
 def _samples(state: LocalState, say: Callable[[str], None]) -> Iterator[list[Wanted]]:
     """The built-in input: installed packages' descriptions as a site, and their licences as a folder."""
-    with _serving(sample_site(), state.demo_port() or 0) as port:
+    with serving(sample_site(), state.demo_port() or 0) as port:
         state.keep_demo_port(port)
         say(f"  serving the installed packages' descriptions on http://127.0.0.1:{port}/")
         folder = Path(web.__file__).parents[1]
@@ -91,7 +91,7 @@ def _samples(state: LocalState, say: Callable[[str], None]) -> Iterator[list[Wan
 
 
 @contextmanager
-def _serving(app: web.Application, preferred_port: int) -> Iterator[int]:
+def serving(app: web.Application, preferred_port: int) -> Iterator[int]:
     """The site in a thread of its own, on loopback: the preferred port when it is free, so that a page keeps its address."""
     started: list[int] = []
     ready = threading.Event()

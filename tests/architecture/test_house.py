@@ -17,6 +17,7 @@ MAY_READ_THE_ENVIRONMENT = {
     Path("ops/state.py"),
     Path("ops/cli/context.py"),
     Path("ops/cli/processes.py"),
+    Path("ops/chaos.py"),
 }
 TOP_LEVEL = {
     "pyproject.toml", "kbsync", "workers", "producers", "ratelimits", "migrations", "tests", "ops", "README.md",
