@@ -33,6 +33,8 @@ from ops.up import UpStack, processes_up, servers_up
 
 TIME_LIMIT_S = 170.0
 ORGANIZATION = "Demo"
+# A site that does not answer is said within the minute: three attempts with short pauses.
+IMPATIENT = {"KBSYNC_FIRST_BACKOFF_S": "3"}
 
 
 @dataclass(frozen=True)
@@ -61,7 +63,7 @@ def run_demo(
         servers = stack.enter_context(servers_up(settings, state))
         say(f"  Postgres and Redis run from {state.folder}")
         registered = asyncio.run(_register(servers, settings, state, wanted))
-        up = stack.enter_context(processes_up(settings, state, servers, 0, environment, say))
+        up = stack.enter_context(processes_up(settings, state, servers, 0, IMPATIENT | dict(environment), say))
         say(f"  API, worker and scheduler are up at {up.api_url}")
         for one, made in zip(wanted, registered, strict=True):
             say(f"  asking for {one.new.type} {one.new.name} (source {made.source_id})")
@@ -185,10 +187,12 @@ async def _watch_and_search(
     database = await Database.open(servers.database_url, max_size=2, pooled=settings.database_pooled)
     try:
         progress = await _watch(database, organization_id, [made.source_id for made in registered], stop, say)
-        if not progress.all_synced:
-            for line in progress.problems():
-                say(f"  {line}")
+        for line in progress.problems():
+            say(f"  {line}")
+        if progress.failed or not progress.documents_chunked:
             return 1
+        if not progress.ended:
+            say("  a big one: what is there so far is searched now, and `kbsync up` goes on where this stopped")
         code = 0
         for one in wanted:
             query = one.query or progress.a_title
@@ -227,5 +231,5 @@ def _where_to_look(
 ) -> None:
     say("\nWhere to look next:")
     say("  .venv/bin/kbsync up                       opens this data again: status page, API, workers")
-    say(f"  .venv/bin/kbsync search '{query or 'your words'}' --organization {organization_id}    (while it is up)")
+    say(f"  .venv/bin/kbsync search '{query or 'some words'}' --organization {organization_id}    (while it is up)")
     say(f"  {state.folder}    data, logs and the admin token")

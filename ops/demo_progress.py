@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from kbsync.db.pool import Database
 from kbsync.db.statements import Statements
+from kbsync.domain.ids import job_id
+from kbsync.domain.requests import SyncSource
 
 _SQL = Statements.beside(__file__)
 
@@ -16,6 +18,7 @@ class SourceProgress:
     name: str
     status: str
     error: str | None
+    owed: bool
 
 
 @dataclass(frozen=True)
@@ -30,13 +33,13 @@ class Progress:
     a_title: str
 
     @property
-    def all_synced(self) -> bool:
-        return self.ended and all(source.status == "synced" for source in self.sources)
+    def failed(self) -> bool:
+        return any(source.status == "failed" and not source.owed for source in self.sources)
 
     @property
     def ended(self) -> bool:
         """Every source ended, every document that was asked for was fetched, and what has content has its chunks."""
-        settled = all(source.status in ("synced", "failed") for source in self.sources)
+        settled = all(source.status in ("synced", "failed") and not source.owed for source in self.sources)
         return settled and self.documents_fetched == self.documents == self.documents_chunked
 
     def line(self) -> str:
@@ -53,8 +56,9 @@ class Progress:
 
 
 async def read_progress(database: Database, organization_id: int, source_ids: list[int]) -> Progress:
+    jobs = [job_id(SyncSource(organization_id=organization_id, source_id=source_id)) for source_id in source_ids]
     async with database.organization(organization_id) as connection:
-        sources = await connection.fetch(_SQL["sources_progress"], organization_id, source_ids)
+        sources = await connection.fetch(_SQL["sources_progress"], organization_id, source_ids, jobs)
         counts = await connection.fetchrow(_SQL["documents_progress"], organization_id, source_ids)
     assert counts is not None
     return Progress(tuple(SourceProgress(**row) for row in sources), **counts)

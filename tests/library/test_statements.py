@@ -15,7 +15,7 @@ from kbsync.db.pool import Connection, Database
 from kbsync.db.statements import Statements, all_statement_files
 
 ROOT = Path(kbsync.__file__).parent
-FILES = all_statement_files(ROOT)
+FILES = all_statement_files(ROOT) + all_statement_files(ROOT.parent / "ops")
 LIBRARY = ROOT / "library" / "sql"
 # Fleet-wide on purpose, run in `fleet()`: who asks is not one organization.
 FLEET_FILES = {
