@@ -11,10 +11,12 @@ from pathlib import Path
 
 import asyncpg
 import pytest
+from aiohttp import web
 from redis.asyncio import Redis
 
 from kbsync.db.migrate import migrate
 from kbsync.db.pool import Database
+from kbsync.settings import Settings, load_settings
 from ops.embedded.postgres import EmbeddedPostgres
 from ops.embedded.redis import EmbeddedRedis
 
@@ -97,3 +99,30 @@ async def redis(redis_server: EmbeddedRedis) -> AsyncIterator[Redis]:
     await client.flushall()
     yield client
     await client.connection_pool.disconnect()
+
+
+@pytest.fixture
+def settings(database_url: str, redis_server: EmbeddedRedis, redis: Redis) -> Settings:
+    """A deployment's settings on the test's own servers, quick where a person would wait."""
+    return load_settings(
+        profile="embedded",
+        database_url=database_url,
+        redis_url=redis_server.url,
+        lease_s=2,
+        first_backoff_s=0.2,
+        fetch_per_second=100_000,
+        fetch_at_once=64,
+        fetch_allow_addresses=["127.0.0.1"],
+    )
+
+
+@pytest.fixture
+async def manual() -> AsyncIterator[str]:
+    """The PostgreSQL manual from a loopback server: a real documentation site. Needs "postgresql-doc-15"."""
+    app = web.Application()
+    app.router.add_static("/", POSTGRES_MANUAL)
+    runner = web.AppRunner(app, access_log=None)
+    await runner.setup()
+    await web.TCPSite(runner, "127.0.0.1", 0).start()
+    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
+    await runner.cleanup()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
-from collections.abc import AsyncIterator
 from urllib.parse import unquote, urldefrag, urljoin, urlsplit
 
 import pytest
-from aiohttp import web
 from selectolax.lexbor import LexborHTMLParser
 
 from kbsync.domain.requests import SyncSource
@@ -18,17 +16,6 @@ from tests.acceptance.deployment import deployed, until
 from tests.conftest import POSTGRES_MANUAL
 
 pytestmark = pytest.mark.needs("postgresql-doc-15")
-
-
-@pytest.fixture
-async def manual() -> AsyncIterator[str]:
-    app = web.Application()
-    app.router.add_static("/", POSTGRES_MANUAL)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    await runner.cleanup()
 
 
 def walk_links() -> set[str]:

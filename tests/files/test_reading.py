@@ -51,7 +51,8 @@ def test_front_matter_that_is_a_trap_costs_nothing_but_itself(header: str) -> No
 @settings(max_examples=300, deadline=None)
 @given(st.text(st.sampled_from("---\n:[]{}&*!|>'\"#ax \t,?%@`+=0"), max_size=80), st.sampled_from(["---", "+++"]))
 def test_any_front_matter_is_survived(header: str, mark: str) -> None:
-    split_front_matter(f"{mark}\n{header}\n{mark}\ntext")
+    _, text = split_front_matter(f"{mark}\n{header}\n{mark}\ntext")
+    assert text.endswith("text")
 
 
 @settings(max_examples=200, deadline=None)

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbsync.domain.chunking import chunk
+from kbsync.domain.text import has_unstorable_characters
 from kbsync.providers.html import MAX_HTML, HtmlDocument, to_markdown
 
 BASE = "https://docs.example/guide/page.html"
@@ -265,7 +266,7 @@ def test_any_html_becomes_storable_markdown(html: str) -> None:
 @settings(max_examples=150, deadline=None)
 @given(st.text(max_size=300))
 def test_any_text_is_survived(text: str) -> None:
-    to_markdown(text, base_url=text)
+    assert not has_unstorable_characters(to_markdown(text, base_url=text).markdown)
 
 
 @pytest.mark.spec("SE-05")

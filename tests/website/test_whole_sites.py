@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from aiohttp import web
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -103,17 +101,6 @@ async def test_mapped_addresses_are_refused_as_seed_and_as_link(site: FakeSite) 
     assert refused
     assert set(refused) == {PageRefused("address not allowed")}
     assert not any(asked.host != site.host for asked in site.requests)
-
-
-@pytest.fixture
-async def manual() -> AsyncIterator[str]:
-    app = web.Application()
-    app.router.add_static("/", POSTGRES_MANUAL)
-    runner = web.AppRunner(app, access_log=None)
-    await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", 0).start()
-    yield f"http://127.0.0.1:{runner.addresses[0][1]}"
-    await runner.cleanup()
 
 
 async def _crawl_with(provider: WebsiteProvider, workers: int) -> dict[str, CrawledPage]:
