@@ -83,9 +83,12 @@ class Row:
 
 
 async def register_many(
-    connection: Connection, requests: Iterable[UnitRequest], *, asked_s_ago: float = 0.0
+    connection: Connection, requests: Iterable[UnitRequest], *, asked_s_ago: float = 0.0, again: bool = True
 ) -> list[Registered]:
-    """Every request is open from now on (or `asked_s_ago`): a run that begins later and ends closes it."""
+    """Every request is open from now on (or `asked_s_ago`): a run that begins later and ends closes it.
+
+    `again` False, for who does not make an active run run again (QU-03): what is open already stays open since it was, so
+    that the run under way closes it and recovery owes no second one."""
     by_id = {job_id(request): request for request in requests}
     if not by_id:
         return []
@@ -96,6 +99,7 @@ async def register_many(
         [request.type for request in by_id.values()],
         [request.model_dump_json(exclude_none=True) for request in by_id.values()],
         asked_s_ago,
+        again,
     )
     return [Registered(row["job_id"], row["requested_at"], row["previous"]) for row in rows]
 

@@ -33,7 +33,7 @@ async def accept_units(
 
     async def register() -> list[Registered]:
         async with database.fleet() as connection:
-            return await register_many(connection, requests)
+            return await register_many(connection, requests, again=rerun_if_active)
 
     registered = await retry_on_conflict(register)
     try:

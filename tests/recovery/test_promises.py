@@ -55,3 +55,20 @@ async def test_a_withdrawal_leaves_a_newer_request_alone(database: Database) -> 
     async with database.fleet() as connection:
         await due.withdraw_many(connection, mine)
     assert await owed(database) == {job_id(SOURCE): True}
+
+
+@pytest.mark.spec("QR-02", "LS-03")
+@pytest.mark.parametrize(("rerun_if_active", "still_owed"), [(False, False), (True, True)])
+async def test_who_asks_for_no_rerun_is_content_with_the_run_under_way(
+    database: Database, rerun_if_active: bool, still_owed: bool
+) -> None:
+    """The tick asks for a source whose sync a backend asked for and which runs already: recovery owes no second run. An
+    editor's request during the run is owed until its rerun ends."""
+    queue = MemoryQueue()
+    await accept_units(database, queue, [SOURCE], priority=Priority.NORMAL, rerun_if_active=True)
+    async with database.fleet() as connection:
+        run_began_at = await connection.fetchval("select clock_timestamp()")
+    await accept_units(database, queue, [SOURCE], priority=Priority.BACKGROUND, rerun_if_active=rerun_if_active)
+    async with database.organization(7) as connection:
+        await unit_requests.end(connection, 7, job_id(SOURCE), run_began_at, UnitEnd.DONE)
+    assert await owed(database) == {job_id(SOURCE): still_owed}

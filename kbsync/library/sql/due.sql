@@ -1,6 +1,7 @@
 -- name: register_many
 -- A batch of requests, each open from `$5` seconds ago (0: now). A request that comes again is open again; the newest asker
--- wins, so a wrong tenant's older request cannot shadow it. Answers since when each is open, and what that was before.
+-- wins, so a wrong tenant's older request cannot shadow it. With `$6` false what is open is left as it is: its asker is
+-- content with the run under way. Answers since when each that was written is open, and what that was before.
 with written as (
     insert into kbsync.unit_requests as known (job_id, organization_id, kind, request, requested_at)
     select asked.job_id, asked.organization_id, asked.kind, asked.request, clock_timestamp() - make_interval(secs => $5)
@@ -11,6 +12,7 @@ with written as (
         kind = excluded.kind,
         request = excluded.request,
         requested_at = greatest(known.requested_at, excluded.requested_at)
+    where $6 or not (known.ended_at is null or known.ended_at < known.requested_at)
     returning job_id, requested_at
 )
 select written.job_id, written.requested_at, before.requested_at as previous
