@@ -49,6 +49,7 @@ def settings_here() -> Settings:
         profile="embedded",
         database_url=settings.database_url or running.database_url,
         redis_url=settings.redis_url or running.redis_url,
+        credentials_keys=settings.credentials_keys or local_state().credentials_key(),
     )
 
 

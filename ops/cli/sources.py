@@ -224,6 +224,63 @@ def limits(
     typer.echo(f"source {source_id}: {now or 'defaults of the provider'}")
 
 
+@group.command()
+def credentials(
+    source_id: int = typer.Argument(help="The source's id."),
+    organization: int = ORGANIZATION,
+    remove: bool = typer.Option(False, "--remove", help="Forget them."),
+) -> None:
+    """Seal the credentials of a source: read as a JSON object from standard input, never from the command line.
+
+    A website takes {"username": ..., "password": ...} or {"header_Authorization": ...}.
+    Example: kbsync source credentials 7 --organization 1 < login.json
+    """
+    import sys
+
+    from kbsync.domain.errors import SettingsError
+    from kbsync.library import data_sources
+    from kbsync.library.credentials import Vault
+    from ops.cli.context import audited, connected, run
+
+    given = None if remove else _secrets(sys.stdin.read())
+
+    async def store() -> None:
+        async with connected() as here:
+            keys = here.settings.credentials_keys
+            sealed = Vault(keys.get_secret_value() if keys else None).seal(given) if given is not None else None
+            async with here.database.organization(organization) as connection:
+                source = await _kept(connection, organization, source_id)
+                if source.data_source_id is None:
+                    raise SettingsError(f"source {source_id} has no connection that could hold credentials")
+                await data_sources.set_sealed_credentials(connection, organization, source.data_source_id, sealed)
+                names = sorted(given or ())
+                await audited(
+                    connection,
+                    "source.credentials",
+                    f"source:{source_id}",
+                    organization_id=organization,
+                    detail={"names": names},
+                )
+
+    run(store)
+    typer.echo(f"source {source_id}: credentials {'removed' if remove else 'sealed'}")
+
+
+def _secrets(text: str) -> dict[str, str]:
+    """Raises SettingsError that repeats nothing of what was given."""
+    import json
+
+    from kbsync.domain.errors import SettingsError
+
+    try:
+        given = json.loads(text)
+    except ValueError:
+        given = None
+    if not isinstance(given, dict) or not given or not all(isinstance(value, str) for value in given.values()):
+        raise SettingsError('credentials are one JSON object of texts, for example {"username": "u", "password": "p"}')
+    return given
+
+
 def _limit(text: str) -> dict[str, object]:
     from kbsync.domain.errors import SettingsError
 

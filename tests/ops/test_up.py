@@ -43,7 +43,7 @@ class Up:
     def token(self) -> str:
         return LocalState(self.home).secret("admin.token") or ""
 
-    def cli(self, *arguments: str) -> subprocess.CompletedProcess[str]:
+    def cli(self, *arguments: str, typed: str = "") -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-m", "ops.cli", *arguments]
         return subprocess.run(
             command,
@@ -52,7 +52,7 @@ class Up:
             text=True,
             check=False,
             timeout=60,
-            stdin=subprocess.DEVNULL,
+            input=typed,
         )
 
     def json(self, *arguments: str) -> object:
@@ -171,6 +171,21 @@ def test_every_read_has_json_and_faults_have_exit_codes(up: Up) -> None:
     assert up.cli("enqueue", '{"type": "sync_source"}').returncode == 2
     assert up.cli("--help").returncode == 0
     assert "\x1b[" not in up.cli("queues").stdout
+
+
+def test_credentials_are_sealed_and_shown_nowhere(up: Up) -> None:
+    made = up.json("source", "add", "website", "https://example.org/", "--new-organization", "Login", "--no-sync")
+    assert isinstance(made, dict)
+    of = (str(made["source_id"]), "--organization", str(made["organization_id"]))
+    stored = up.cli("source", "credentials", *of, typed='{"username": "u", "password": "hunter2-secret"}')
+    assert stored.returncode == 0, stored.stderr
+    shown = up.cli("source", "show", *of, "--json")
+    assert json.loads(shown.stdout)["has_credentials"] is True
+    wrong = up.cli("source", "credentials", *of, typed='["hunter2-secret"]')
+    assert wrong.returncode == 2
+    assert "hunter2" not in stored.stdout + stored.stderr + shown.stdout + wrong.stdout + wrong.stderr
+    assert up.cli("source", "credentials", *of, "--remove").returncode == 0
+    assert up.json("source", "show", *of)["has_credentials"] is False  # type: ignore[index]
 
 
 @pytest.mark.spec("RL-07")
