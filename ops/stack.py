@@ -125,7 +125,6 @@ class Child:
     arguments: Sequence[str]
     process: subprocess.Popen[bytes] | None = None
     started_at: float = 0.0
-    restarts: int = 0
 
 
 @dataclass
@@ -166,7 +165,6 @@ class Supervisor:
                 continue
             if time.monotonic() - child.started_at < _RESTART_AT_MOST_EVERY_S:
                 continue
-            child.restarts += 1
             self.say(
                 f"{child.name} ended with {child.process.returncode}: started again (log: {self.logs / child.name}.log)"
             )

@@ -145,13 +145,10 @@ def flag_store(settings: Settings, database: Database) -> Flags:
     if not settings.flipper_redis_url:
         raise SettingsError("KBSYNC_FLAG_STORE=flipper-client needs KBSYNC_FLIPPER_REDIS_URL")
     try:
-        from flipper.contrib.redis import RedisFeatureFlagStore
-        from redis import Redis
-
-        from kbsync.flags.flipper_client import FlipperClientFlags
+        from kbsync.flags.flipper_client import redis_flags
     except ImportError:
         raise SettingsError("KBSYNC_FLAG_STORE=flipper-client needs `pip install kbsync[flipper]`") from None
-    return FlipperClientFlags.over(RedisFeatureFlagStore(Redis.from_url(settings.flipper_redis_url)))
+    return redis_flags(settings.flipper_redis_url)
 
 
 def _provider_environment(settings: Settings) -> ProviderEnvironment:

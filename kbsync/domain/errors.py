@@ -18,7 +18,6 @@ KbsyncError
 │   ├── ItemGone                  404/410 for one document: discard it
 │   ├── ItemUnreadable            403 or malformed for one document: keep it, with this reason
 │   └── AddressRefused            the address is private, loopback or otherwise not allowed (LS-17)
-├── ListingIncomplete             a listing could not be proven complete: nothing may be removed
 └── LeaseLost                     the job's lease went to another worker: this run's effects are refused
 """
 
@@ -103,10 +102,6 @@ class ItemUnreadable(ProviderError):
 
 
 class AddressRefused(ProviderError):
-    pass
-
-
-class ListingIncomplete(KbsyncError):
     pass
 
 

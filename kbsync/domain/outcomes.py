@@ -24,13 +24,10 @@ class Done:
 
 @dataclass(frozen=True)
 class Delayed:
-    """Not now: the job sleeps until `until` (aware, UTC) and no attempt is consumed (QU-06).
-
-    `provider_wait` marks a wait that the provider itself asked for, which is bounded (RL-05)."""
+    """Not now: the job sleeps until `until` (aware, UTC) and no attempt is consumed (QU-06)."""
 
     until: datetime
     reason: str
-    provider_wait: bool = False
 
 
 @dataclass(frozen=True)

@@ -34,15 +34,7 @@ class JobState(StrEnum):
     FAILED = "failed"
 
 
-LIVE_JOB_STATES = frozenset({JobState.WAITING, JobState.DELAYED, JobState.ACTIVE})
 ENDED_JOB_STATES = frozenset({JobState.COMPLETED, JobState.SKIPPED, JobState.CANCELLED, JobState.FAILED})
-
-
-class SourceStatus(StrEnum):
-    PENDING = "pending"
-    SYNCING = "syncing"
-    SYNCED = "synced"
-    FAILED = "failed"
 
 
 class CrawlStatus(StrEnum):

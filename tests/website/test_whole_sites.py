@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kbsync.domain.errors import AddressRefused, ProviderRefused
+from kbsync.domain.url_scope import host_and_port
 from kbsync.http.addresses import AllowList
 from kbsync.http.client import Response, SafeClient
 from kbsync.providers.contract import CrawledPage, FoundUrl, PageRefused, SourceSetup
 from kbsync.providers.website.page import read_page
-from kbsync.providers.website.provider import WebsiteProvider, host_of
+from kbsync.providers.website.provider import WebsiteProvider
 from tests.conftest import POSTGRES_MANUAL
 from tests.website.crawl import crawl
 from tests.website.fake_site import USER_AGENT, Asked, FakeSite, Reply
@@ -148,7 +149,7 @@ async def test_the_whole_manual_is_found(manual: str) -> None:
     await client.close()
     assert {url.rpartition("/")[2] for url in pages} == _linked_files(POSTGRES_MANUAL)
     assert all(page.content is not None and page.content.markdown for page in pages.values())
-    assert host_of(f"{manual}/index.html") == manual.removeprefix("http://")
+    assert host_and_port(f"{manual}/index.html") == manual.removeprefix("http://")
 
 
 PIECE = st.sampled_from(

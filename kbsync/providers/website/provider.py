@@ -17,7 +17,7 @@ from kbsync.domain.errors import (
     ProviderUnreachable,
 )
 from kbsync.domain.url_identity import Found, found_url, judge_link
-from kbsync.domain.url_scope import host_and_port, path_of
+from kbsync.domain.url_scope import path_of
 from kbsync.http.client import Response, SafeClient
 from kbsync.http.errors import RedirectRefused
 from kbsync.providers.contract import (
@@ -47,11 +47,6 @@ _IN_THREAD_FROM = 65_536  # bytes of HTML; below it the hand-over costs more tha
 _NOINDEX = "asks not to be indexed"
 _LOGIN = re.compile(r"/(?:login|log-in|log_in|signin|sign-in|sign_in)(?:[/.]|$)", re.IGNORECASE)
 _PERMANENT = frozenset({301, 308})
-
-
-def host_of(url: str) -> str:
-    """The key under which requests to a URL's host are throttled: `host` or `host:port`."""
-    return host_and_port(url)
 
 
 class WebsiteProvider:
