@@ -35,6 +35,12 @@ class Link:
 
 
 @dataclass(frozen=True)
+class StartPage:
+    was_read: bool
+    detail: str | None
+
+
+@dataclass(frozen=True)
 class CrawledSource:
     """The source that a crawl reads, as far as its provider needs it."""
 
@@ -234,5 +240,7 @@ async def seeds_after(connection: Connection, organization_id: int, task_id: int
     return UrlPage(tuple(row["url"] for row in rows), rows[-1]["id"] if rows else None)
 
 
-async def start_page_was_read(connection: Connection, organization_id: int, task_id: int) -> bool:
-    return bool(await connection.fetchval(_SQL["start_page_was_read"], organization_id, task_id))
+async def start_page(connection: Connection, organization_id: int, task_id: int) -> StartPage:
+    """How the first seed ended; a crawl without seeds has read none."""
+    row = await connection.fetchrow(_SQL["start_page"], organization_id, task_id)
+    return StartPage(bool(row["was_read"]), row["detail"]) if row is not None else StartPage(False, None)

@@ -10,7 +10,7 @@ from kbsync.sync.removal import settle_listing
 
 async def complete_crawl(connection: Connection, organization_id: int, task_id: int, run: Run) -> bool:
     """Before: this transaction made `urls_pending` 0, or found it so. After: the crawl is `completed` and its source
-    `synced`, by exactly one caller. Whether this was the one."""
+    `synced` (`failed` when not even its start page was seen), by exactly one caller. Whether this was the one."""
     task = await crawl_tasks.complete(connection, organization_id, task_id)
     if task is None:
         return False
@@ -18,9 +18,10 @@ async def complete_crawl(connection: Connection, organization_id: int, task_id: 
     if source is None:
         return True
     reasons = list(task.incomplete_reasons)
-    if not await crawl_urls.start_page_was_read(connection, organization_id, task_id):
+    start = await crawl_urls.start_page(connection, organization_id, task_id)
+    if not start.was_read:
         reasons.append("the start page could not be read")
-    await settle_listing(
+    counts = await settle_listing(
         connection,
         source,
         run=task.id,
@@ -28,4 +29,8 @@ async def complete_crawl(connection: Connection, organization_id: int, task_id: 
         incomplete="; ".join(reasons) or None,
         notes={"urls": task.urls_found},
     )
+    if start.detail and not start.was_read and counts["documents"] == counts.get("kept_unseen"):
+        # A login, a block, a wrong address: nothing of the site was seen, and what is kept is from before.
+        words = f"The start page could not be read ({start.detail}). What was synced before is kept."
+        await sources.fail(connection, organization_id, source.id, words)
     return True

@@ -243,7 +243,14 @@ async def test_the_ledger_counts_every_url_once_and_always_ends(
     stored = [await stored_in(tenant, site, task["id"]) for task in tasks]
     assert await tenant.open_requests() == set()
     status = await tenant.value("select sync_status from knowledge_base_sources where id = $1", tenant.source_id)
-    assert status == "synced"
+    [start] = await tenant.rows(
+        "select start.outcome, exists (select from kbsync.crawl_task_urls child"
+        "   where child.crawl_task_id = start.crawl_task_id and child.parent_url = start.url) as has_links"
+        " from kbsync.crawl_task_urls start where crawl_task_id = $1 and parent_url is null order by id limit 1",
+        tasks[-1]["id"],
+    )
+    unseen = start["outcome"] in ("refused", "gone", "failed") and not start["has_links"] and not stored[-1]
+    assert status == ("failed" if unseen else "synced")  # a site of which nothing was seen is not in sync
     kept = set(await tenant.kept())
     assert stored[-1] <= kept <= set.union(*stored)
     chunked = await tenant.value(

@@ -118,12 +118,12 @@ where organization_id = $1 and crawl_task_id = $2 and parent_url is null and id 
 order by id
 limit $4;
 
--- name: start_page_was_read
+-- name: start_page
 -- The first seed is the start page: it gave a page, or another page's name, or links at least.
 select start.outcome in ('stored', 'unchanged', 'duplicate') or exists (
     select from kbsync.crawl_task_urls child
     where child.organization_id = $1 and child.crawl_task_id = $2 and md5(child.parent_url) = md5(start.url)
-)
+) as was_read, start.detail
 from kbsync.crawl_task_urls start
 where start.organization_id = $1 and start.crawl_task_id = $2 and start.parent_url is null
 order by start.id
