@@ -24,6 +24,8 @@ Q is the queue's name. arq's own keys (Q, arq:job:, arq:in-progress:, arq:result
     Q:events               stream  one entry a batch (QU-26)                                    MAXLEN ~ 1000
     Q:owed                 list    ends the runner did not see, owed to `abandoned` (QU-31)     taken
     Q:owing                zset    taken from Q:owed -> when it is offered again                acknowledged
+    Q:rates                hash    "<minute>:<i o f d>" -> jobs that came in, ended, failed,    an hour
+                                   were delayed in that minute
     Q:workers              zset    worker id -> last beat ms                                    read, beat
     Q:worker:<worker id>   string  the worker's health record (QU-28)                           expires
 
@@ -54,7 +56,7 @@ class QueueKeys:
         return (
             q, f"{q}:tags", f"{q}:vt", f"{q}:wake", f"{q}:events", f"{q}:meta", f"{q}:again", f"{q}:active",
             f"{q}:cfg", f"{q}:bytes", f"{q}:progress", f"{q}:stop", f"{q}:owed", f"{q}:idx:c", f"{q}:idx:s",
-            f"{q}:idx:x", f"{q}:idx:f", f"{q}:lim:", f"{q}:owing", f"{q}:workers",
+            f"{q}:idx:x", f"{q}:idx:f", f"{q}:lim:", f"{q}:owing", f"{q}:workers", f"{q}:rates",
         )  # fmt: skip
 
     @property

@@ -49,6 +49,17 @@ class QueueCounts:
         return count
 
 
+@dataclass(frozen=True)
+class MinuteRate:
+    """One minute of a queue; `begins` in seconds since 1970, Redis's clock."""
+
+    begins: int
+    came_in: int
+    ended: int
+    failed: int
+    delayed: int
+
+
 class FleetQueue:
     """`redis` is shared and stays open; its errors come out as redis-py raises them."""
 
@@ -81,6 +92,18 @@ class FleetQueue:
             self.redis, "counts", self.keys.all, ()
         )
         return QueueCounts(waiting, delayed, active, completed, skipped, cancelled, failed, bool(paused))
+
+    async def oldest_waiting_ms(self, heads: int = 50) -> int | None:
+        """When the oldest waiting job came in (ms since 1970), as far as the first `heads` of each priority show."""
+        found = await run_script(self.redis, "oldest", self.keys.all, [heads])
+        return None if found < 0 else int(found)
+
+    async def rates(self, minutes: int = 30) -> list[MinuteRate]:
+        """How many jobs came in, ended, failed and were delayed in each of the last minutes, oldest first; the last one is
+        the minute that runs. At most 60."""
+        now_ms, *counts = await run_script(self.redis, "rates", self.keys.all, [minutes])
+        first = now_ms // 60_000 - minutes + 1
+        return [MinuteRate((first + at) * 60, *counts[4 * at : 4 * at + 4]) for at in range(minutes)]
 
     async def page(
         self, state: JobState, *, cursor: str | None = None, limit: int = 50, where: JobFilter | None = None

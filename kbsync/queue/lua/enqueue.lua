@@ -6,7 +6,7 @@
 --          d already done, n not done (mode f: the record is another one or gone)
 -- keeps  An id has at most one payload and stands in exactly one of Q, active and the indexes. The first write is
 --        one that Redis refuses when its memory is full, so that a refusal leaves nothing half written.
--- include: lib_keys lib_flow lib_end
+-- include: lib_keys lib_flow lib_end lib_rates
 local n = #ARGV / 3
 local jobs, records, letters, seen = {}, {}, {}, {}
 for i = 1, n do
@@ -80,6 +80,7 @@ if #fresh > 0 then
   local shown = table.concat(ids, ' ', 1, math.min(#ids, 20))
   if #ids > 20 then shown = shown .. ' +' .. #ids - 20 end
   call('XADD', EVENTS, 'MAXLEN', '~', 1000, '*', 'enqueued', shown)
+  count_minute('i', #fresh)
   -- A later due time is found by the workers' peek in time. A paused queue pushes no token: workers would only spin.
   if (ready or soonest < 3000) and call('LLEN', WAKE) == 0 and not call('HGET', CFG, 'paused') then
     call('LPUSH', WAKE, '1')

@@ -11,7 +11,7 @@
 --          by commas, then (id, payload, meta)* of what was claimed}
 -- keeps  Only the holder of the token changes an active job. Nothing enters active past pause, limiter and max_active.
 --        The first write is one that Redis takes with its memory full, so that work can end and make room.
--- include: lib_keys lib_flow lib_end lib_room
+-- include: lib_keys lib_flow lib_end lib_room lib_rates
 local token, lease, want, finishes = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local max_stalls = tonumber(ARGV[5])
 local keep_done, keep_done_ms, keep_failed, keep_failed_ms = tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8]), tonumber(ARGV[9])
@@ -247,6 +247,11 @@ for event, ids in pairs(happened) do
   fields[#fields + 1] = table.concat(ids, ' ')
 end
 if #fields > 0 then call('XADD', EVENTS, 'MAXLEN', '~', 1000, '*', unpack(fields)) end
+local over_now, failed_now = 0, happened.failed and #happened.failed or 0
+for _, event in ipairs({ 'completed', 'skipped', 'cancelled', 'failed' }) do over_now = over_now + #(happened[event] or {}) end
+if over_now > 0 then count_minute('o', over_now) end
+if failed_now > 0 then count_minute('f', failed_now) end
+if happened.delayed then count_minute('d', #happened.delayed) end
 
 if ready > 0 and room > 0 then
   answer[1] = 1

@@ -2,7 +2,7 @@
 local Q, TAGS, VT, WAKE, EVENTS, META, AGAIN, ACTIVE = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5], KEYS[6], KEYS[7], KEYS[8]
 local CFG, BYTES, PROGRESS, STOP, OWED = KEYS[9], KEYS[10], KEYS[11], KEYS[12], KEYS[13]
 local IDX = { c = KEYS[14], s = KEYS[15], x = KEYS[16], f = KEYS[17] }
-local LIM, OWING, WORKERS = KEYS[18], KEYS[19], KEYS[20]
+local LIM, OWING, WORKERS, RATES = KEYS[18], KEYS[19], KEYS[20], KEYS[21]
 local JOB, TOKEN, RESULT = 'arq:job:', 'arq:in-progress:', 'arq:result:'
 local call = redis.call
 local time = call('TIME')
