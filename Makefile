@@ -1,11 +1,14 @@
 # `make demo` and `make test` are the two commands; both set up everything they need.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check spec mutants bench chaos lock setup setup-dev
+.PHONY: help demo test check spec mutants bench soak chaos lock setup setup-dev
 
 PY := .venv/bin/python
 ISSUE ?=
 SOURCE ?=
 KEEP ?=
+ONLY ?=
+QUICK ?=
+MINUTES ?=
 
 help:        ## what there is
 	@grep -hE '^[a-z-]+: .*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 12
@@ -36,8 +39,11 @@ spec: setup-dev  ## spec lines without a proof (ISSUE=n for one issue)
 mutants: setup-dev  ## remove guards one by one and see their tests fail
 	@$(PY) -m tests.mutations
 
-bench: setup-dev  ## measurements; results belong in ops/bench/RESULTS.md
-	@$(PY) -m ops.bench
+bench: setup-dev  ## every measured target against peers, into ops/bench/RESULTS.md (ONLY=PF-01,PF-03 QUICK=1)
+	@$(PY) -m ops.bench $(if $(ONLY),--only "$(ONLY)") $(if $(QUICK),--quick)
+
+soak: setup-dev  ## half load for half an hour, then see whether anything grew (MINUTES=n)
+	@$(PY) -m ops.bench --only RB-05 --minutes $(or $(MINUTES),30)
 
 chaos: setup-dev  ## kill random processes of a working stack, then see that nothing was lost (SEED=n KILLS=n)
 	@$(PY) -m ops.chaos --seed $(or $(SEED),1) --kills $(or $(KILLS),30)

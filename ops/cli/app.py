@@ -6,7 +6,7 @@ import typer
 
 import kbsync
 from ops.cli import library as library_verbs
-from ops.cli import looking, processes, queues, sources, switch, tokens
+from ops.cli import looking, measuring, processes, queues, sources, switch, tokens
 
 app = typer.Typer(
     name="kbsync",
@@ -36,5 +36,6 @@ library_verbs.add_to(app)
 switch.add_to(app)
 queues.add_to(app)
 looking.add_to(app)
+measuring.add_to(app)
 app.add_typer(sources.group, name="source")
 app.add_typer(tokens.group, name="token")
