@@ -114,7 +114,17 @@ async def test_a_long_lived_queue_leaves_a_bounded_set_of_keys(queue: FleetQueue
         await finish_all(queue, url, 300, Completed(), SMALL, f"a{turn}-")
         await finish_all(queue, url, 100, Unrecoverable("x"), SMALL, f"b{turn}-")
     names = {key for key in await redis.keys("*") if not key.startswith(b"arq:result:")}
-    assert names <= {b"q:vt", b"q:tags", b"q:events", b"q:idx:c", b"q:idx:f", b"q:bytes", b"q:wake", b"q:cfg"}
+    assert names <= {
+        b"q:vt",
+        b"q:tags",
+        b"q:events",
+        b"q:idx:c",
+        b"q:idx:f",
+        b"q:bytes",
+        b"q:rates",
+        b"q:wake",
+        b"q:cfg",
+    }
     assert len(await redis.keys("arq:result:*")) == 50
     assert await redis.xlen("q:events") < 1_200
 
