@@ -25,6 +25,7 @@ _INSTALL = {
     "ruby": "apt-get install ruby",
     "pgbouncer": "apt-get install pgbouncer",
     "postgresql-doc-15": "apt-get install postgresql-doc-15",
+    "promtool": "apt-get install --no-install-recommends prometheus",
     "redis-server": "apt-get install redis-server",
 }
 POSTGRES_MANUAL = Path("/usr/share/doc/postgresql-doc-15/html")
