@@ -31,6 +31,18 @@ _SERVER_ERRORS: tuple[type[Exception], ...] = (ServerUnavailable, *ServerUnavail
 _SERVER_WAITS = tuple(f"{error.__name__}: " for error in _SERVER_ERRORS)
 
 
+def is_server_wait(reason: str) -> bool:
+    """Whether a delay's reason is a server that was away, not a provider's window or wait."""
+    return reason.startswith(_SERVER_WAITS)
+
+
+def is_the_end(job: RunningJob, error: BaseException) -> bool:
+    """Whether this failing attempt fails the job for good."""
+    # The worker's own refusals fail a job at once: a payload that can't be read, a kind without a handler.
+    refused = isinstance(error, Unrecoverable | PayloadRefused) or type(error) is LookupError
+    return refused or job.is_final_attempt
+
+
 class RunCounters:
     """One for each process, shared by its workers."""
 
@@ -53,7 +65,7 @@ class RunCounters:
                 self.note(job.kind, Counted.SKIPPED)
             case DelayJob(reason=reason):
                 self.note(job.kind, Counted.DELAYS)
-                if not reason.startswith(_SERVER_WAITS):
+                if not is_server_wait(reason):
                     self.note(job.kind, Counted.THROTTLE_DELAYS)
 
     def attempt_failed(self, job: RunningJob, error: BaseException) -> None:
@@ -61,9 +73,7 @@ class RunCounters:
         self.note(job.kind, Counted.FAILED_ATTEMPTS)
         if isinstance(error, WaitedTooOften):
             self.note(job.kind, Counted.THROTTLE_FAILURES)
-        # The worker's own refusals fail a job at once: a payload that can't be read, a kind without a handler.
-        refused = isinstance(error, Unrecoverable | PayloadRefused) or type(error) is LookupError
-        if refused or job.is_final_attempt:
+        if is_the_end(job, error):
             self.note(job.kind, Counted.FAILED)
 
     def _record_missing(self, job: RunningJob) -> None:

@@ -20,7 +20,15 @@ from pydantic import ValidationError
 from kbsync.db.pool import Database
 from kbsync.domain.errors import KbsyncError, PayloadRefused, ProviderBusy, ServerUnavailable
 from kbsync.domain.outcomes import Delayed, Done, Outcome, RecordMissing, Skipped
-from kbsync.domain.requests import CrawlUrl, LibraryRequest, Priority, Scan, UnitRequest, unit_request_adapter
+from kbsync.domain.requests import (
+    CrawlUrl,
+    LibraryRequest,
+    Priority,
+    Scan,
+    UnitRequest,
+    unit_request_adapter,
+    without_envelope,
+)
 from kbsync.domain.retry import Verdict, verdict
 from kbsync.domain.states import UnitEnd
 from kbsync.library import sources, unit_requests
@@ -31,7 +39,7 @@ from kbsync.queue.units import enqueue_units
 from kbsync.sync.context import Run, Units
 from kbsync.sync.failure import record_abandoned, record_failure
 from kbsync.sync.perform import perform
-from kbsync.telemetry import log
+from kbsync.telemetry import log, metrics
 from ratelimits.throttle import ComeBackAt
 from workers.crawl_places import CrawlPlaces
 from workers.windows import Windows, stated_wait_s
@@ -101,6 +109,7 @@ class UnitRunner:
             if await self._stand_down_if_paused(request, job):
                 return SkippedJob(PAUSED)
             unit = _Unit(request, job, await self._locate(request))
+            metrics.work_for_provider(unit.place.provider)
         except ServerUnavailable as error:
             return self._wait(error)
         try:
@@ -146,6 +155,7 @@ class UnitRunner:
                 yield None
                 return
             wait_s = max(0.0, (answer.until - self.clock()).total_seconds())
+            metrics.throttled(unit.place.provider, _cause_of(answer, unit.request), wait_s)
             if answer.closed and await self.windows.must_fail_after_wait(unit.job.job_id, wait_s):
                 raise WaitedTooOften(f"The provider kept asking to wait: {answer.reason}")
             yield DelayJob(answer.until, answer.reason)
@@ -216,6 +226,7 @@ class UnitRunner:
         await self.windows.close(unit.request, unit.place, wait_s, str(error))
         if await self.windows.must_fail_after_wait(unit.job.job_id, wait_s, quota=error.quota):
             return await self._fail_attempt(unit, error)
+        metrics.throttled(unit.place.provider, "stated", wait_s)
         until = self.clock() + timedelta(seconds=wait_s)
         if error.quota and unit.place.source_id is not None:
             organization_id, source_id = unit.request.organization_id, unit.place.source_id
@@ -253,10 +264,16 @@ class UnitRunner:
         await record_abandoned(self.units, request, Run(job_id, now, is_final_attempt=True), reason)
 
 
+def _cause_of(answer: ComeBackAt, request: LibraryRequest) -> str:
+    if answer.closed:
+        return "closed"
+    return "host" if isinstance(request, CrawlUrl) else "window"
+
+
 def _parse(payload: Mapping[str, object]) -> UnitRequest:
     """Raises Unrecoverable from PayloadRefused, with every fault and its place."""
     try:
-        return unit_request_adapter.validate_python(dict(payload), strict=False)
+        return unit_request_adapter.validate_python(without_envelope(payload), strict=False)
     except ValidationError as error:
         faults = "; ".join(
             f"{'.'.join(map(str, fault['loc'])) or 'payload'}: {fault['msg']}" for fault in error.errors()

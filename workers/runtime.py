@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import kbsync
 from kbsync.db.migrate import check_schema
@@ -29,12 +29,12 @@ from kbsync.queue.operators import QueueOperator
 from kbsync.queue.worker import FleetWorker
 from kbsync.settings import Settings
 from kbsync.sync.context import ContentBounds, Units
-from kbsync.telemetry import report_failed_attempt
 from ratelimits.host import HostGate
 from ratelimits.throttle import Throttle
 from ratelimits.waits import ProviderWaits
 from workers.counting import RunCounters, counted, counted_abandoned
 from workers.handlers import abandoned_of, handlers_for
+from workers.observing import ObservedEnqueuer, ObservedJobs
 from workers.run_unit import UnitRunner
 from workers.windows import HostManners, Windows
 
@@ -79,6 +79,11 @@ class Runtime:
         await self.fleet.close()
         await self.database.close()
 
+    @cached_property
+    def enqueuer(self) -> ObservedEnqueuer:
+        """What everybody in this process enqueues through: the fleet, counted and traced."""
+        return ObservedEnqueuer(self.fleet)
+
     def unit_runner(self, run_scan: RunScan) -> UnitRunner:
         """The pipeline of this process. `run_scan` comes from the producers, whom workers don't know."""
         settings = self.settings
@@ -101,7 +106,7 @@ class Runtime:
             units=units,
             windows=windows,
             kill_switch=self.kill_switch,
-            enqueuer=self.fleet,
+            enqueuer=self.enqueuer,
             scan=partial(run_scan, self),
         )
 
@@ -109,24 +114,27 @@ class Runtime:
         """The worker of one queue, with the queue's own settings."""
         settings = self.settings
         sync = queue is QueueName.SYNC
+        observed = ObservedJobs(queue)
+        handlers = handlers_for(runner, queue)
+
+        def on_error(job: RunningJob, error: BaseException) -> None:
+            self.counters.attempt_failed(job, error)
+            observed.attempt_failed(job, error)
+
         return FleetWorker(
             self.fleet.queue(queue).redis,
             queue,
-            {kind: counted(handler, self.counters) for kind, handler in handlers_for(runner, queue).items()},
+            {kind: observed.handler(counted(handler, self.counters)) for kind, handler in handlers.items()},
             concurrency=settings.sync_concurrency if sync else settings.chunks_concurrency,
             job_timeout_s=settings.sync_timeout_s if sync else settings.chunks_timeout_s,
             lease_s=settings.lease_s,
             max_stalls=settings.max_stalls,
             first_backoff_s=settings.first_backoff_s,
             drain_s=settings.drain_s,
-            abandoned=counted_abandoned(abandoned_of(runner), self.counters),
-            on_error=self._on_error,
+            abandoned=observed.abandoned(counted_abandoned(abandoned_of(runner), self.counters)),
+            on_error=on_error,
             version=kbsync.__version__,
         )
-
-    def _on_error(self, job: RunningJob, error: BaseException) -> None:
-        self.counters.attempt_failed(job, error)
-        report_failed_attempt(job, error)
 
     async def limit_chunks(self) -> None:
         """The chunk queue's limiter, where none stands: an operator's own is left alone, a wiped Redis gets it back."""

@@ -11,7 +11,7 @@ from kbsync.domain.requests import CrawlUrl, DocumentChunks, LibraryRequest, Sta
 from kbsync.domain.retry import backoff_s
 from kbsync.domain.url_scope import host_and_port
 from kbsync.library.places import Place
-from kbsync.telemetry import log
+from kbsync.telemetry import log, metrics
 from ratelimits.host import HostGate, polite_rate
 from ratelimits.limits import UnitKind, limit_for
 from ratelimits.scope import DataSourceScope, HostScope, ThrottleScope
@@ -56,6 +56,7 @@ class Windows:
 
     async def close(self, request: LibraryRequest, place: Place, wait_s: float, reason: str) -> None:
         """The provider asked for a wait: its data source is closed to every unit kind, or the host of a crawl (RL-05)."""
+        metrics.PROVIDER_CLOSURES.labels(metrics.provider_label(place.provider)).inc()
         if isinstance(request, CrawlUrl):
             await self.hosts.close(HostScope(host_and_port(request.url)), wait_s, reason)
         scope = _data_source(request, place)

@@ -6,6 +6,7 @@ function of it (`kbsync.domain.ids.job_id`). Source: page "Knowledge Library syn
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import date
 from enum import StrEnum
 from typing import Annotated, Literal
@@ -91,3 +92,13 @@ AnyLibraryRequest = Annotated[LibraryRequest, Field(discriminator="type")]
 
 unit_request_adapter: TypeAdapter[UnitRequest] = TypeAdapter(AnyUnitRequest)
 library_request_adapter: TypeAdapter[LibraryRequest] = TypeAdapter(AnyLibraryRequest)
+
+# What a job's payload may carry besides its request: who asked (W3C trace context). It is no part of a request, so it
+# changes no id, and a worker that does nothing with it runs the job all the same.
+TRACEPARENT = "traceparent"
+_ENVELOPE = frozenset({TRACEPARENT})
+
+
+def without_envelope(payload: Mapping[str, object]) -> dict[str, object]:
+    """The request's own fields of a job's payload."""
+    return {name: value for name, value in payload.items() if name not in _ENVELOPE}

@@ -29,6 +29,7 @@ from kbsync.http.addresses import AllowList
 from kbsync.http.body import BodyLimits, encoding_of, read_body
 from kbsync.http.connections import WEB_PORTS, AddressPolicy, make_connector
 from kbsync.http.errors import RedirectRefused, ResponseRefused
+from kbsync.telemetry import metrics
 
 REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _REDIRECT_BODY = 65_536
@@ -154,6 +155,16 @@ class SafeClient:
 
     async def _one(self, url: str, ask: _Ask) -> Response:
         target = self._checked(url)
+        status: int | None = None
+        began = time.monotonic()
+        try:
+            response = await self._exchange(target, url, ask)
+            status = response.status
+            return response
+        finally:
+            metrics.provider_called(status, time.monotonic() - began)
+
+    async def _exchange(self, target: URL, url: str, ask: _Ask) -> Response:
         try:
             async with asyncio.timeout(self.limits.first_byte_s):
                 answer = await self._opened().get(
