@@ -25,6 +25,7 @@ from producers.daily_tick import ScanServices, run_scan
 from producers.outbox_relay import OutboxRelay
 from producers.recovery_tick import run_recovery
 from producers.scheduler import Scheduler
+from workers.run_unit import UnitRunner
 from workers.runtime import Runtime
 
 
@@ -52,11 +53,18 @@ async def _listen(runner: web.AppRunner, settings: Settings) -> None:
         ) from error
 
 
-async def serve_workers(settings: Settings, queues: Sequence[str] | None, health_port: int = 0) -> None:
-    """Runs jobs of the named queues (None: of all). The first signal drains, the second puts running jobs back at once."""
+async def serve_workers(
+    settings: Settings,
+    queues: Sequence[str] | None,
+    health_port: int = 0,
+    runner_of: Callable[[Runtime], UnitRunner] = lambda runtime: runtime.unit_runner(scan),
+) -> None:
+    """Runs jobs of the named queues (None: of all). The first signal drains, the second puts running jobs back at once.
+
+    `runner_of`: measurements bring their own units; all the rest of the process stays as it is."""
     names = [_queue(name) for name in queues] if queues else list(QueueName)
     async with _process(settings, stop_on_signal=False) as (runtime, _):
-        unit_runner = runtime.unit_runner(scan)
+        unit_runner = runner_of(runtime)
         workers = [runtime.worker(name, unit_runner) for name in names]
 
         def request_stop() -> None:
