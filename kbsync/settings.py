@@ -44,6 +44,8 @@ class Settings(BaseSettings):
     api_host: str = "127.0.0.1"
     api_port: int = Field(8080, ge=0, le=65535)
     api_requests_per_second: int = Field(10_000, ge=1)
+    # Where people reach the dashboard through a proxy: https://kbsync.example.com (cookies, and where forms come from)
+    public_url: str | None = Field(None, pattern=r"^https?://[^/?#\s]+/?$")
     api_body_limit: int = Field(2 * 1024 * 1024, ge=1024)
 
     # Crawling
@@ -75,7 +77,12 @@ class Settings(BaseSettings):
     credentials_keys: SecretStr | None = None  # comma-separated Fernet keys, the first one seals
     sentry_dsn: SecretStr | None = None
 
+    # Looking inside
     log_format: Literal["json", "console"] = "json"
+    health_host: str = "127.0.0.1"  # where a worker or scheduler listens when it is given a --health-port
+    metrics_open: bool = False  # /metrics of workers and schedulers without a token; the API's always takes one
+    otel_endpoint: str | None = None  # an OTLP/HTTP address: traces are on (needs the extra `otel`)
+    otel_share: float = Field(1.0, ge=0, le=1)  # of the traces that begin here, how many are kept
 
 
 def load_settings(**overrides: object) -> Settings:

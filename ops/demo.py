@@ -230,6 +230,6 @@ def _where_to_look(
     up: UpStack, state: LocalState, organization_id: int, query: str, say: Callable[[str], None]
 ) -> None:
     say("\nWhere to look next:")
-    say("  .venv/bin/kbsync up                       opens this data again: status page, API, workers")
+    say("  .venv/bin/kbsync up                       opens this data again: dashboard, API, workers")
     say(f"  .venv/bin/kbsync search '{query or 'some words'}' --organization {organization_id}    (while it is up)")
     say(f"  {state.folder}    data, logs and the admin token")

@@ -6,11 +6,15 @@ import asyncio
 import signal
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, suppress
+from functools import partial
 
 from aiohttp import web
 
-from kbsync.api.app import RUNNER_OPTIONS, build_app
+import kbsync
+from kbsync.api.app import RUNNER_OPTIONS, Pages, build_app
 from kbsync.api.services import ApiServices
+from kbsync.dashboard import site
+from kbsync.dashboard.services import DashboardServices
 from kbsync.domain.errors import ServerUnavailable, SettingsError
 from kbsync.domain.ids import QueueName
 from kbsync.domain.outcomes import Outcome
@@ -33,7 +37,7 @@ async def serve_api(settings: Settings) -> None:
     """Raises SettingsError or ServerUnavailable when it can't start; afterwards outages are answered, not died of."""
     async with _process(settings) as (runtime, stop):
         services = ApiServices(runtime.database, runtime.fleet, runtime.fleet, runtime.kill_switch, settings)
-        runner = web.AppRunner(build_app(services), **RUNNER_OPTIONS)
+        runner = web.AppRunner(build_app(services, dashboard_of(runtime)), **RUNNER_OPTIONS)
         await runner.setup()
         try:
             await _listen(runner, settings)
@@ -41,6 +45,19 @@ async def serve_api(settings: Settings) -> None:
             await stop.wait()
         finally:
             await runner.cleanup()
+
+
+def dashboard_of(runtime: Runtime) -> Pages:
+    """The dashboard over one process's runtime, for the API's address."""
+    services = DashboardServices(
+        database=runtime.database,
+        fleet=runtime.fleet,
+        throttle=runtime.throttle,
+        kill_switch=runtime.kill_switch,
+        settings=runtime.settings,
+        version=kbsync.__version__,
+    )
+    return Pages(install=partial(site.install, services=services), lost=site.lost)
 
 
 async def _listen(runner: web.AppRunner, settings: Settings) -> None:

@@ -95,11 +95,11 @@ def run_up(settings: Settings, state: LocalState, port: int, environment: Mappin
         processes_up(settings, state, servers, port, environment, print) as stack,
     ):
         print(f"kbsync is up after {time.monotonic() - started:.1f} s")
-        print(f"  status   {stack.api_url}/   (any user name, the token as password)")
-        print(f"  token    {stack.token}")
-        print(f"  Postgres {servers.database_url}")
-        print(f"  Redis    {servers.redis_url}")
-        print(f"  data     {state.folder}   logs in {state.logs}")
+        print(f"  dashboard {stack.api_url}/   (sign in with the token)")
+        print(f"  token     {stack.token}")
+        print(f"  Postgres  {servers.database_url}")
+        print(f"  Redis     {servers.redis_url}")
+        print(f"  data      {state.folder}   logs in {state.logs}")
         print("Ctrl-C stops everything; the data stays.")
         while not stop.received:
             time.sleep(0.2)

@@ -8,7 +8,7 @@ from typing import Any
 
 from aiohttp import web
 
-from kbsync.api import enqueue, health, problems, queues, search, status_page
+from kbsync.api import enqueue, health, problems, queues, search
 from kbsync.api.acceptance import Acceptance
 from kbsync.api.auth import Authenticator, RouteClass, authorise
 from kbsync.api.context import ACCEPTANCE, AUTHENTICATOR, PRINCIPAL, RATES, SERVICES
@@ -25,7 +25,6 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "Cross-Origin-Resource-Policy": "same-origin",
     "Cache-Control": "no-store",
-    "Server": "kbsync",
 }
 
 
@@ -54,11 +53,22 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/queues", queues.queues, RouteClass.QUEUES),
     Route("GET", "/healthz", health.healthz, RouteClass.HEALTH),
     Route("GET", "/readyz", health.readyz, RouteClass.HEALTH),
-    Route("GET", "/", status_page.status_page, RouteClass.STATUS_PAGE),
 )
 
 
-def build_app(services: ApiServices) -> web.Application:
+@dataclass(frozen=True)
+class Pages:
+    """Another room's routes on the same address, which it guards itself: the dashboard's. `lost` answers a browser at an
+    address that is nobody's."""
+
+    install: Callable[[web.Application], None]
+    lost: Handler
+
+
+PAGES: web.AppKey[Pages | None] = web.AppKey("pages")
+
+
+def build_app(services: ApiServices, pages: Pages | None = None) -> web.Application:
     """The application over what it is given; whoever gave it closes it."""
     app = web.Application(middlewares=[_as_problems, _guard], client_max_size=services.settings.api_body_limit)
     app[SERVICES] = services
@@ -67,6 +77,9 @@ def build_app(services: ApiServices) -> web.Application:
     app[RATES] = TokenRates(services.settings.api_requests_per_second)
     for route in ROUTES:
         app.router.add_route(route.method, route.path, route.handler)
+    if pages is not None:
+        pages.install(app)
+    app[PAGES] = pages
     app.on_response_prepare.append(_secure)
     return app
 
@@ -90,9 +103,15 @@ async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
     route_class = _CLASS_OF.get((request.match_info.route.method, request.match_info.handler))
     if route_class is RouteClass.HEALTH:
         return await handler(request)
+    pages = request.app[PAGES]
+    if pages is not None and route_class is None:
+        if request.match_info.http_exception is None:
+            return await handler(request)
+        if "text/html" in request.headers.get("Accept", ""):
+            return await pages.lost(request)
     authorization = request.headers.get("Authorization")
     authenticator = request.app[AUTHENTICATOR]
-    principal = await authenticator.authenticate(authorization, route_class or RouteClass.QUEUES)
+    principal = await authenticator.authenticate(authorization)
     if route_class is not None:
         authorise(principal, route_class)
     request[PRINCIPAL] = principal
@@ -101,7 +120,8 @@ async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 async def _secure(request: web.Request, response: web.StreamResponse) -> None:
     for name, value in _HEADERS.items():
-        response.headers[name] = value
+        response.headers.setdefault(name, value)  # a page of the dashboard has its own
+    response.headers["Server"] = "kbsync"
 
 
 _CLASS_OF: dict[tuple[str, object], RouteClass] = {(route.method, route.handler): route.route_class for route in ROUTES}

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import time
 from collections import OrderedDict
 from collections.abc import Callable
@@ -23,7 +21,6 @@ class RouteClass(StrEnum):
     ENQUEUE = "enqueue"
     SEARCH = "search"
     QUEUES = "queues"
-    STATUS_PAGE = "status_page"
 
 
 # The whole policy. HEALTH is for everybody; a pair that is not here is 403.
@@ -31,7 +28,6 @@ ROLES_OF: dict[RouteClass, frozenset[Role]] = {
     RouteClass.ENQUEUE: frozenset({Role.PRODUCER}),
     RouteClass.SEARCH: frozenset({Role.READER}),
     RouteClass.QUEUES: frozenset({Role.READER, Role.VIEWER, Role.OPERATOR, Role.ADMIN}),
-    RouteClass.STATUS_PAGE: frozenset({Role.VIEWER, Role.OPERATOR, Role.ADMIN}),
 }
 
 
@@ -53,16 +49,12 @@ class Authenticator:
         self._clock = clock
         self._known: OrderedDict[bytes, tuple[float, Principal]] = OrderedDict()
 
-    async def authenticate(self, authorization: str | None, route_class: RouteClass) -> Principal:
+    async def authenticate(self, authorization: str | None) -> Principal:
         """Raises the 401 problem; DatabaseUnavailable when nobody can be asked (never a 401 then)."""
-        browser = route_class is RouteClass.STATUS_PAGE
-        challenge = 'Basic realm="kbsync", charset="UTF-8"' if browser else 'Bearer realm="kbsync"'
-        token = token_in(authorization, basic=browser)
-        if token is None:
-            raise unauthorized(challenge)
-        principal = await self._principal(digest_of(token))
+        token = token_in(authorization)
+        principal = None if token is None else await self._principal(digest_of(token))
         if principal is None:
-            raise unauthorized(challenge)
+            raise unauthorized('Bearer realm="kbsync"')
         return principal
 
     async def _principal(self, digest: bytes) -> Principal | None:
@@ -81,17 +73,8 @@ class Authenticator:
         return principal
 
 
-def token_in(authorization: str | None, *, basic: bool) -> str | None:
-    """The token of `Bearer <token>`, or with `basic` of `Basic` (any user name, the token as password)."""
-    scheme, _, rest = (authorization or "").strip().partition(" ")
-    rest = rest.strip()
-    if scheme.lower() == "bearer" and rest:
-        token = rest
-    elif basic and scheme.lower() == "basic":
-        try:
-            token = base64.b64decode(rest, validate=True).decode().partition(":")[2]
-        except (binascii.Error, UnicodeDecodeError):
-            return None
-    else:
-        return None
-    return token if 0 < len(token) <= MAX_TOKEN_LENGTH else None
+def token_in(authorization: str | None) -> str | None:
+    """The token of `Bearer <token>`."""
+    scheme, _, token = (authorization or "").strip().partition(" ")
+    token = token.strip()
+    return token if scheme.lower() == "bearer" and 0 < len(token) <= MAX_TOKEN_LENGTH else None

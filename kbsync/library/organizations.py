@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kbsync.db.pool import Connection
@@ -32,3 +33,9 @@ async def named(connection: Connection, name: str) -> int | None:
 async def get(connection: Connection, organization_id: int) -> OrganizationRow | None:
     row = await connection.fetchrow(_SQL["organization_by_id"], organization_id)
     return OrganizationRow(**row) if row else None
+
+
+async def names_of(connection: Connection, organization_ids: Sequence[int]) -> dict[int, str]:
+    """The names of those that exist. Transactions: `fleet()`."""
+    rows = await connection.fetch(_SQL["names_of_organizations"], list(organization_ids))
+    return {row["id"]: row["name"] for row in rows}

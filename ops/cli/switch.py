@@ -23,7 +23,7 @@ def add_to(app: typer.Typer) -> None:
 
 
 def pause(
-    reason: str = typer.Option("", help="Why; it stands in the audit and on the status page."),
+    reason: str = typer.Option("", help="Why; it stands in the audit and on every page of the dashboard."),
     organization: int = _ORGANIZATION,
     show: bool = typer.Option(False, "--show", help="Change nothing, show how the switch stands."),
     as_json: bool = JSON_OPTION,
