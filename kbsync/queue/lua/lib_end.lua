@@ -57,26 +57,28 @@ local function trim(letter, keep_count, keep_ms, keep_bytes)
   local key = IDX[letter]
   local over = call('XLEN', key) - keep_count
   local bytes = tonumber(call('HGET', BYTES, letter) or 0)
-  local page = (bytes > keep_bytes or over >= 400) and 400 or math.max(over, 1)
   local horizon = now - keep_ms
-  local gone, keys, freed, seen = {}, {}, 0, 0
+  local gone, keys, freed, seen = nil, {}, 0, 0
   local function look(from, count)
     local entries = call('XRANGE', key, from, '+', 'COUNT', count)
     for _, entry in ipairs(entries) do
       local size = tonumber(entry[2][2])
-      if not (#gone < over or bytes - freed > keep_bytes or tonumber(string.match(entry[1], '^%d+')) <= horizon) then
+      if not (seen < over or bytes - freed > keep_bytes or tonumber(string.match(entry[1], '^%d+')) <= horizon) then
         return false
       end
-      gone[#gone + 1] = entry[1]
-      keys[#keys + 1] = RESULT .. entry[2][1]
+      seen = seen + 1
+      gone = entry[1]
+      keys[seen] = RESULT .. entry[2][1]
       freed = freed + size
     end
     return #entries == count
   end
+  -- One more than is over is read, to see its age: mostly it stays, and no entry is read that does.
+  local page = bytes > keep_bytes and 400 or math.min(math.max(over, 0) + 1, 400)
   local more = look('-', page)
-  if more and page < 400 then more = look('(' .. gone[#gone], 400 - page) end
-  if #gone > 0 then
-    local ms, number = string.match(gone[#gone], '^(%d+)%-(%d+)$') -- they are the oldest: one cut takes them all
+  if more and page < 400 then more = look('(' .. gone, 400 - page) end
+  if gone then
+    local ms, number = string.match(gone, '^(%d+)%-(%d+)$') -- they are the oldest: one cut takes them all
     call('XTRIM', key, 'MINID', ms .. '-' .. number + 1)
     many('DEL', nil, keys)
     call('HINCRBY', BYTES, letter, -freed)
