@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+from typing import cast
+
 import pytest
 from redis.asyncio import Redis
 
@@ -32,9 +35,9 @@ async def _ended(queue: FleetQueue, many: int) -> bool:
 
 
 async def test_the_minutes_of_a_past_hour_are_dropped_when_a_new_one_begins(queue: FleetQueue, redis: Redis) -> None:
-    await redis.hset("q:rates", mapping={f"{minute}:i": "1" for minute in range(500)})
+    await cast("Awaitable[int]", redis.hset("q:rates", mapping={f"{minute}:i": "1" for minute in range(500)}))
     await queue.enqueue([a_request("j")])
-    assert await redis.hlen("q:rates") == 1
+    assert await cast("Awaitable[int]", redis.hlen("q:rates")) == 1
 
 
 @pytest.mark.spec("OP-05")
