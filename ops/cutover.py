@@ -135,11 +135,11 @@ def _no_legacy_rows(step: str, legacy: Sequence[LegacyJobs] | None, counted: Tot
 
 
 def _fallbacks(counted: Totals) -> tuple[Verdict, str]:
-    """A producer that can't report its fallbacks leaves it unknown whether there were any."""
+    """None reported is not none: a producer that can't report here leaves it unknown whether there were any."""
     fallbacks = _sum(counted, Counted.FALLBACKS_REPORTED)
     if fallbacks:
         return Verdict.FAIL, f"{fallbacks} fallbacks reported"
-    return Verdict.NOT_KNOWN, "no producer reports its fallbacks here: count DeliveryError in Sentry"
+    return Verdict.NOT_KNOWN, "none was reported here; of producers that can't report, count DeliveryError in Sentry"
 
 
 def _old_rows_finish(legacy: Sequence[LegacyJobs] | None) -> Expectation:

@@ -4,7 +4,8 @@
     await dispatch.sync_source(organization_id=7, source_id=12)     # after the producer's own commit
 
 The kill switch on: the fallback at once, and the API is not called. The flag's state unknown, the API slow, gone or of
-another mind: a warning to Sentry and the fallback. A unit that runs twice is harmless, one that runs never is not.
+another mind: a warning to Sentry and the fallback. A unit that runs twice is harmless, one that runs never is not. How often
+that was, kbsync is told when it answers again (`fallback_reports.py`).
 `rails/knowledge_base_sync_dispatch.rb` is the same thing for a Rails app; one suite tests both.
 """
 
@@ -22,6 +23,7 @@ from yarl import URL
 
 from kbsync.domain.errors import FlagStoreUnavailable
 from kbsync.flags.kill_switch import PAUSE_FLAG
+from producers.fallback_reports import FallbackReports, reason_of
 
 log = logging.getLogger(__name__)
 
@@ -34,10 +36,13 @@ RequestBody = Mapping[str, object]
 class DeliveryError(Exception):
     """The API did not accept a request. It may have got it all the same, which does no harm: ids are deterministic."""
 
-    def __init__(self, message: str, request: RequestBody, status: int | None = None) -> None:
+    def __init__(
+        self, message: str, request: RequestBody, status: int | None = None, *, reason: str | None = None
+    ) -> None:
         super().__init__(message)
         self.request = request
         self.status = status
+        self.reason = reason or reason_of(status)
 
 
 class Dispatched(StrEnum):
@@ -83,6 +88,7 @@ class KnowledgeBaseSyncDispatch:
         self._report = report
         self._timeout_s = timeout_s
         self._session: aiohttp.ClientSession | None = None
+        self._fallbacks = FallbackReports(URL(url).with_user(None), token)
 
     async def sync_source(self, *, organization_id: int, source_id: int) -> Dispatched:
         return await self._dispatch(type="sync_source", organization_id=organization_id, source_id=source_id)
@@ -102,6 +108,7 @@ class KnowledgeBaseSyncDispatch:
         )
 
     async def close(self) -> None:
+        await self._fallbacks.close()
         if self._session is not None:
             await self._session.close()
 
@@ -110,10 +117,14 @@ class KnowledgeBaseSyncDispatch:
         try:
             if not await self._paused(organization_id, request):
                 await self._post(request)
+                self._fallbacks.tell_soon()
                 return Dispatched.ACCEPTED
         except DeliveryError as error:
             log.warning("knowledge base sync: %s; falling back", error)
             self._report_quietly(error)
+            self._fallbacks.note(error.reason)
+            if error.status is not None:
+                self._fallbacks.tell_soon()
         await self._fallback(request)
         return Dispatched.FELL_BACK
 
@@ -121,7 +132,7 @@ class KnowledgeBaseSyncDispatch:
         try:
             return await asyncio.wait_for(self._flags.is_enabled(PAUSE_FLAG, organization_id), self._timeout_s)
         except (FlagStoreUnavailable, TimeoutError) as error:
-            raise DeliveryError("the kill switch can't be read", request) from error
+            raise DeliveryError("the kill switch can't be read", request, reason="flag_unreadable") from error
 
     async def _post(self, request: RequestBody) -> None:
         """Returns when the API promised the work. Raises DeliveryError."""

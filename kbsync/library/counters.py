@@ -19,10 +19,11 @@ _SQL = Statements.beside(__file__)
 
 KEPT_DAYS = 90
 REMOVED_AT_ONCE = 1_000
+PRODUCERS = "producers"  # the kind under which their fallbacks are counted
 
 
 class Counted(StrEnum):
-    """What is counted. `fallbacks_reported` is for a producer's dispatcher that can report here; none of ours does yet."""
+    """What is counted, of a kind of job; `fallbacks_reported` of the producers, by their own reports."""
 
     EXECUTIONS = "executions"  # runs that reached a handler, each delayed or repeated one too
     COMPLETED = "completed"

@@ -11,7 +11,8 @@ require "uri"
 #
 # A 202 is a promise. Anything else - another status, a time-out, a broken connection, a flag that can't be read - is
 # logged, reported to Sentry as a warning, and handed to the fallback: a unit that runs twice is harmless, one that runs
-# never is not. With the kill switch on, the fallback runs at once and the API is not called.
+# never is not. kbsync is told how often that was, when it answers again. With the kill switch on, the fallback runs at once
+# and the API is not called.
 #
 # Set it up once (config/initializers/knowledge_base_sync.rb):
 #
@@ -52,16 +53,20 @@ require "uri"
 class KnowledgeBaseSyncDispatch
   FLAG = :pause_api2_knowledge_base_sync
   ENQUEUE_PATH = "/internal/knowledge_base_sync/enqueue"
+  FALLBACKS_PATH = "/internal/knowledge_base_sync/fallbacks"
   ACCEPTED = 202
+  TELL_EVERY_S = 10
+  TELL_WITHIN_S = 1
 
   # The API did not accept a request. It may have got it all the same, which does no harm: ids are deterministic.
   class DeliveryError < StandardError
-    attr_reader :request, :status
+    attr_reader :request, :status, :reason
 
-    def initialize(message, request:, status: nil)
+    def initialize(message, request:, status: nil, reason: nil)
       super(message)
       @request = request
       @status = status
+      @reason = reason || (status.nil? ? "no_answer" : status >= 500 ? "server_error" : "refused")
     end
   end
 
@@ -109,6 +114,10 @@ class KnowledgeBaseSyncDispatch
   # timeout_s  covers the whole call
   def initialize(url:, token:, fallback:, flag: DEFAULT_FLAG, report: DEFAULT_REPORT, timeout_s: 2, logger: nil)
     @endpoint = URI.parse(url.chomp("/") + ENQUEUE_PATH)
+    @fallbacks_endpoint = URI.parse(url.chomp("/") + FALLBACKS_PATH)
+    @untold = Hash.new(0)
+    @told_at = -Float::INFINITY
+    @telling = Mutex.new
     @token = token
     @fallback = fallback
     @flag = flag
@@ -139,6 +148,22 @@ class KnowledgeBaseSyncDispatch
     dispatch(crawl_task, "type" => "crawl_url", "crawl_task_id" => crawl_task.id, "url" => url)
   end
 
+  # Tells kbsync of the fallbacks that it does not know of yet, and waits a second at most. It is done by itself, beside the
+  # caller's work, when the API has answered something; a short script may call it before it ends. Never raises.
+  def tell_fallbacks
+    untold = @telling.synchronize { @untold.tap { @untold = Hash.new(0) } }
+    untold.each do |reason, count|
+      status = begin
+        body = JSON.generate("count" => count, "reason" => reason)
+        Timeout.timeout(TELL_WITHIN_S) { status_of(@fallbacks_endpoint, body, TELL_WITHIN_S) }
+      rescue StandardError
+        nil # told with the next ones
+      end
+      @telling.synchronize { @untold[reason] += count } unless status == 204
+    end
+    nil
+  end
+
   private
 
   def dispatch(record, request)
@@ -146,11 +171,14 @@ class KnowledgeBaseSyncDispatch
     begin
       unless paused?(request)
         post(request)
+        tell_soon
         return :accepted
       end
     rescue DeliveryError => error
       logger.warn("knowledge base sync: #{error.message}; falling back")
       report_quietly(error)
+      @telling.synchronize { @untold[error.reason] += 1 }
+      tell_soon if error.status
     end
     @fallback.call(request, record)
     :fell_back
@@ -160,11 +188,12 @@ class KnowledgeBaseSyncDispatch
     @flag.call(request["organization_id"])
   rescue StandardError
     # Each flag store has errors of its own; the cause goes to Sentry with this one.
-    raise DeliveryError.new("the kill switch can't be read", request: request)
+    raise DeliveryError.new("the kill switch can't be read", request: request, reason: "flag_unreadable")
   end
 
   def post(request)
-    status = Timeout.timeout(@timeout_s) { status_of_answer(request) }
+    body = JSON.generate("requests" => [request])
+    status = Timeout.timeout(@timeout_s) { status_of(@endpoint, body, @timeout_s) }
     return if status == ACCEPTED
 
     raise DeliveryError.new("#{where} answered #{status}", request: request, status: status)
@@ -175,20 +204,32 @@ class KnowledgeBaseSyncDispatch
   end
 
   # Net::HTTP follows no redirect, and that is meant: whoever answers behind one promised nothing, and would get the token.
-  def status_of_answer(request)
-    message = Net::HTTP::Post.new(@endpoint)
+  def status_of(endpoint, body, timeout_s)
+    message = Net::HTTP::Post.new(endpoint)
     message["Authorization"] = "Bearer #{@token}"
     message["Content-Type"] = "application/json"
-    message.body = JSON.generate("requests" => [request])
+    message.body = body
     # nil: an internal call goes through no proxy of the environment.
-    http = Net::HTTP.new(@endpoint.hostname, @endpoint.port, nil)
-    http.use_ssl = @endpoint.scheme == "https"
+    http = Net::HTTP.new(endpoint.hostname, endpoint.port, nil)
+    http.use_ssl = endpoint.scheme == "https"
     http.max_retries = 0
-    http.open_timeout = http.read_timeout = http.write_timeout = @timeout_s
+    http.open_timeout = http.read_timeout = http.write_timeout = timeout_s
     http.start do |connection|
       # Leaving here leaves the body unread: the status says it all.
       connection.request(message) { |response| return response.code.to_i }
     end
+  end
+
+  # The API has just answered: what it was not told of goes out in a thread of its own, every ten seconds at most.
+  def tell_soon
+    now = Process.clock_gettime(Process::CLOCK_MONOTONIC)
+    is_due = @telling.synchronize do
+      next false if @untold.empty? || now - @told_at < TELL_EVERY_S
+
+      @told_at = now
+      true
+    end
+    Thread.new { tell_fallbacks } if is_due
   end
 
   def where

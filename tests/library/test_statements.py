@@ -19,7 +19,7 @@ FILES = all_statement_files(ROOT) + all_statement_files(ROOT.parent / "ops")
 LIBRARY = ROOT / "library" / "sql"
 # Fleet-wide on purpose, run in `fleet()`: who asks is not one organization.
 FLEET_FILES = {
-    "audit", "counters", "due", "known_requests", "observations", "organizations", "outbox", "principals", "ticks",
+    "audit", "counters", "due", "gauges", "known_requests", "observations", "organizations", "outbox", "principals", "ticks",
 }  # fmt: skip
 # Headlines are a function of their arguments; tests/search proves the search's tenant.
 OTHER_STATEMENTS = {"headlines", "search"}
