@@ -39,7 +39,12 @@ class Measurement:
     by_default: bool = True
 
 
-TABLE: tuple[Measurement, ...] = ()
+TABLE: tuple[Measurement, ...] = (
+    Measurement("PF-01", "ops.bench.draining"),
+    Measurement("PF-02", "ops.bench.io_jobs"),
+    Measurement("PF-03", "ops.bench.pick_up"),
+    Measurement("PF-04", "ops.bench.enqueueing"),
+)
 
 
 def chosen(only: str, table: Sequence[Measurement] = TABLE) -> list[Measurement]:

@@ -18,6 +18,7 @@ MAY_READ_THE_ENVIRONMENT = {
     Path("ops/cli/context.py"),
     Path("ops/cli/processes.py"),
     Path("ops/chaos.py"),
+    Path("ops/bench/processes.py"),
 }
 TOP_LEVEL = {
     "pyproject.toml", "kbsync", "workers", "producers", "ratelimits", "migrations", "tests", "ops", "README.md",
