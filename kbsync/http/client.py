@@ -80,6 +80,7 @@ class _Ask:
     headers: HeadersFor
     limits: BodyLimits
     wants_body: Callable[[int, Mapping[str, str]], bool]
+    post: bytes | None = None  # the body of a POST; None: a GET
 
 
 class SafeClient:
@@ -136,6 +137,19 @@ class SafeClient:
         except TimeoutError:
             raise ProviderUnreachable(f"no complete answer within {self.limits.total_s:g} s") from None
 
+    async def post(self, url: str, body: bytes, *, headers: HeadersFor) -> Response:
+        """Posts `body` to an API. A redirect is an answer like another one: a body is sent to the address it was meant
+        for only. Raises as `get` does."""
+        limits = BodyLimits(
+            self.limits.body_bytes, min_bytes_per_s=self.limits.min_bytes_per_s, drip_grace_s=self.limits.drip_grace_s
+        )
+        ask = _Ask(headers, limits, lambda _status, _headers: True, body)
+        try:
+            async with asyncio.timeout(self.limits.total_s):
+                return await self._one(url, ask)
+        except TimeoutError:
+            raise ProviderUnreachable(f"no complete answer within {self.limits.total_s:g} s") from None
+
     async def close(self) -> None:
         if self._session is not None:
             await self._session.close()
@@ -167,8 +181,13 @@ class SafeClient:
     async def _exchange(self, target: URL, url: str, ask: _Ask) -> Response:
         try:
             async with asyncio.timeout(self.limits.first_byte_s):
-                answer = await self._opened().get(
-                    target, headers=ask.headers(url), allow_redirects=False, max_redirects=0
+                answer = await self._opened().request(
+                    "GET" if ask.post is None else "POST",
+                    target,
+                    data=ask.post,
+                    headers=ask.headers(url),
+                    allow_redirects=False,
+                    max_redirects=0,
                 )
         except TimeoutError:
             raise ProviderUnreachable(f"no answer within {self.limits.first_byte_s:g} s") from None

@@ -9,7 +9,8 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol
+from enum import StrEnum
+from typing import Protocol, runtime_checkable
 
 
 @dataclass(frozen=True)
@@ -22,15 +23,38 @@ class SourceSetup:
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
 
 
+class AudienceKind(StrEnum):
+    PUBLIC = "public"  # everybody who may search the organization
+    MEMBERS = "members"  # whoever is signed in at the provider: the organization's people
+    GROUPS = "groups"  # the named groups only
+    UNKNOWN = "unknown"  # it can't be read: nobody finds it
+
+
+@dataclass(frozen=True)
+class Audience:
+    """Who may find a document (LS-27). `groups` are the provider's own names or ids of groups, for kind GROUPS."""
+
+    kind: AudienceKind
+    groups: tuple[str, ...] = ()
+
+
+PUBLIC = Audience(AudienceKind.PUBLIC)
+
+# A link to something that expires (a signed file address) stands in the Markdown as this and the provider's own lasting
+# name of it; `AssetSource.asset_url` turns the name into an address that works now (LS-25).
+ASSET_SCHEME = "kbsync-asset:"
+
+
 @dataclass(frozen=True)
 class Content:
-    """A document's text as Markdown, before `domain.text` makes it storable and caps it."""
+    """A document's text as Markdown, before `domain.text` makes it storable and caps it. `audience` None: as listed."""
 
     markdown: str
     title: str
     language: str | None = None
     etag: str | None = None
     last_modified: str | None = None
+    audience: Audience | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +78,7 @@ class ListedDocument:
     changed_at: datetime | None = None
     version: str | None = None
     content: Content | None = None
+    audience: Audience = PUBLIC
 
 
 @dataclass(frozen=True)
@@ -112,6 +137,34 @@ class Provider(Protocol):
     async def fetch_document(self, ref: DocumentRef) -> Content | Unchanged: ...
 
     async def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class Access:
+    """What a source's credentials open, in an editor's words: `account` is whose they are, `sees` what can be listed."""
+
+    account: str
+    sees: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+@runtime_checkable
+class Checkable(Protocol):
+    """A provider whose credentials and configuration can be tried before the first sync."""
+
+    async def check(self) -> Access:
+        """A few cheap calls. Raises ProviderRefused or CredentialsRefused saying what is wrong and what helps, ProviderBusy,
+        ProviderUnreachable."""
+        ...
+
+
+@runtime_checkable
+class AssetSource(Protocol):
+    """A provider whose files have addresses that expire."""
+
+    async def asset_url(self, ref: DocumentRef, asset: str) -> str:
+        """An address of the asset that works now, http(s). `asset` is what stood behind ASSET_SCHEME. Raises ItemGone."""
+        ...
 
 
 # --- providers that are read by a crawl ---------------------------------------------------------------------------
