@@ -19,7 +19,8 @@ FILES = all_statement_files(ROOT) + all_statement_files(ROOT.parent / "ops")
 LIBRARY = ROOT / "library" / "sql"
 # Fleet-wide on purpose, run in `fleet()`: who asks is not one organization.
 FLEET_FILES = {
-    "audit", "counters", "due", "gauges", "known_requests", "observations", "organizations", "outbox", "principals", "ticks",
+    "audit", "bulk_actions", "counters", "dashboard_sessions", "due", "finding", "gauges", "known_requests", "observations",
+    "organizations", "outbox", "overview", "owners", "paused_work", "principals", "quotas", "recoveries", "ticks",
 }  # fmt: skip
 # Headlines are a function of their arguments; tests/search proves the search's tenant.
 OTHER_STATEMENTS = {"headlines", "search"}
@@ -111,6 +112,16 @@ ARGUMENTS: dict[str, dict[int, object]] = {
     "place_kept_chunks": {5: "simple"},
     "add_chunks": {5: "simple"},
     "register_many": {2: [KEY], 4: ['{"type": "sync_source"}']},
+    "source_list": {2: 0, 3: 0, 4: None, 5: None, 6: None, 7: None},
+    "source_list_reach": {2: 0, 3: 0, 4: None, 5: 1},
+    "source_documents": {3: 0, 4: None, 5: None},
+    "source_documents_reach": {3: 0, 4: 1},
+    "document_chunk_page": {3: -1},
+    "crawl_list": {2: 100, 3: None, 4: None, 5: None},
+    "crawl_list_reach": {2: 100, 3: None, 4: None, 5: 1},
+    "urls_by_outcome": {3: "gone", 4: 0},
+    "seed_nodes": {3: 0},
+    "child_nodes": {4: 0},
 }
 # What the first organization's rows must look like for the statement to do something to them.
 BEFORE = {
@@ -148,6 +159,10 @@ async def fill(connection: Connection) -> tuple[int, int]:
         "depth, pattern_key) values ($2, $1, $2, $3, $3, $3, $3, 0, $3)",
         "insert into kbsync.crawl_task_urls (id, organization_id, crawl_task_id, url, url_key, fetch_url, depth, text_key, "
         "finished_at, outcome) values ($2 + 1, $1, $2, 'seed', repeat('c', 64), 'seed', 0, $3, now(), 'stored')",
+        "insert into kbsync.crawl_task_urls (id, organization_id, crawl_task_id, url, url_key, fetch_url, depth, "
+        "finished_at, outcome) select $2 + at, $1, $2, outcome, repeat(at::text, 64), outcome, 0, now(), outcome "
+        "from (values (2, 'failed'), (3, 'gone')) as ended (at, outcome)",
+        "insert into kbsync.audit_entries (actor, action, target, organization_id) values ('a', 'b', $3, $1)",
         "insert into kbsync.unit_requests (job_id, organization_id, kind, request) "
         "values ($3, $1, 'sync_source', jsonb_build_object('id', $2::bigint))",
         "insert into document_chunks (id, organization_id, source_type, source_id, content, content_hash) "
