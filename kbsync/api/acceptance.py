@@ -12,9 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kbsync.db.pool import Database
+from kbsync.domain.ids import job_id
 from kbsync.domain.requests import Priority, UnitRequest
 from kbsync.queue.jobs import Enqueued, Enqueuer
 from kbsync.recovery.promises import accept_units
+from kbsync.telemetry import tracing
 
 GROUP = 1_000
 # While one group waits for Redis another may wait for Postgres, and a third is being read.
@@ -43,7 +45,10 @@ class Acceptance:
             carrier = asyncio.create_task(self._carry())
             self._carriers.add(carrier)
             carrier.add_done_callback(self._carriers.discard)
-        return await call.answer
+        if not tracing.tracing_is_on():
+            return await call.answer
+        with tracing.asking_for([job_id(request) for request in requests]):
+            return await call.answer
 
     async def _carry(self) -> None:
         while self._waiting:

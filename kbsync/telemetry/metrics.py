@@ -102,6 +102,7 @@ API_SECONDS = Histogram(
 )
 
 RECOVERY_LAYERS = ("lease", "transport", "reconcile", "interrupted_sources")
+STATUSES = ("2xx", "3xx", "4xx", "429", "5xx", "failed")
 # A series that appears with its first event hides that event from rate() and increase(): known ones begin at 0.
 for _layer in RECOVERY_LAYERS:
     RECOVERED.labels(_layer)
@@ -121,6 +122,8 @@ def provider_label(name: str | None) -> str:
         if not _PROVIDER_NAME.fullmatch(name) or len(_known_providers) >= MOST_PROVIDERS:
             return OTHER
         known = _known_providers[name] = name
+        for status in STATUSES:
+            PROVIDER_CALLS.labels(name, status)
     return known
 
 

@@ -79,7 +79,7 @@ def configure_sentry(
         release=release or None,
         transport=transport,
         before_send=lambda event, hint: _allowed(event),  # type: ignore[arg-type, return-value]  # an Event is a dict
-        send_default_pii=False,
+        # Personal data is off by default in the SDK, and `_allowed` lets none through.
         include_local_variables=False,
         default_integrations=False,
         auto_enabling_integrations=False,
