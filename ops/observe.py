@@ -69,7 +69,7 @@ async def throttle_storm(database: Database, hours: int) -> Look:
         since = now.replace(minute=0, second=0, microsecond=0) - timedelta(hours=hours)
         counted = await counters.totals(connection, since, now)
         unique = await observations.unique_jobs(connection, since)
-    kinds = sorted(({kind for kind, _ in counted} | set(unique)) - {counters.PRODUCERS})
+    kinds = sorted(({kind for kind, _ in counted} | set(unique)) - counters.NO_JOBS)
     rows = [_storm_row(kind, counted, unique.get(kind, 0)) for kind in kinds]
     return Look(
         rows,

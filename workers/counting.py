@@ -51,11 +51,13 @@ class RunCounters:
         self._amounts: Counter[tuple[str, str]] = Counter()
         self._missing: list[MissingRecord] = []
 
-    def note(self, kind: str, name: Counted) -> None:
+    def note(self, kind: str, name: Counted, amount: int = 1) -> None:
         """`kind` may come from hostile bytes: one that no worker runs is counted as `unknown`."""
-        self._amounts[kind if kind in _KNOWN_KINDS else "unknown", name] += 1
+        self._amounts[kind if kind in _KNOWN_KINDS else "unknown", name] += amount
 
     def ended(self, job: RunningJob, end: JobEnd) -> None:
+        if job.stalls and not isinstance(end, DelayJob):
+            self.note(job.kind, Counted.STALLS, job.stalls)
         match end:
             case Completed(result=result):
                 self.note(job.kind, Counted.COMPLETED)
@@ -75,6 +77,8 @@ class RunCounters:
             self.note(job.kind, Counted.THROTTLE_FAILURES)
         if is_the_end(job, error):
             self.note(job.kind, Counted.FAILED)
+            if job.stalls:
+                self.note(job.kind, Counted.STALLS, job.stalls)
 
     def _record_missing(self, job: RunningJob) -> None:
         self.note(job.kind, Counted.RECORD_MISSING)

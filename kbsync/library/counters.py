@@ -20,10 +20,12 @@ _SQL = Statements.beside(__file__)
 KEPT_DAYS = 90
 REMOVED_AT_ONCE = 1_000
 PRODUCERS = "producers"  # the kind under which their fallbacks are counted
+RECOVERY = "recovery"  # and what recovery brought back, by layer
+NO_JOBS = frozenset({PRODUCERS, RECOVERY})  # kinds that are no kinds of jobs
 
 
 class Counted(StrEnum):
-    """What is counted, of a kind of job; `fallbacks_reported` of the producers, by their own reports."""
+    """What is counted, of a kind of job; the fallbacks of the producers, by their own reports; and of recovery, by layer."""
 
     EXECUTIONS = "executions"  # runs that reached a handler, each delayed or repeated one too
     COMPLETED = "completed"
@@ -35,7 +37,13 @@ class Counted(StrEnum):
     THROTTLE_FAILURES = "throttle_failures"  # failing attempts that came of waiting too often (RL-05)
     RECORD_MISSING = "record_missing"  # of the completed ones
     RECORD_MISSING_ELSEWHERE = "record_missing_elsewhere"  # of those, the row is another organization's
+    STALLS = "stalls"  # workers that a job has outlived, counted when it ends
     FALLBACKS_REPORTED = "fallbacks_reported"
+    LEASE_RECOVERED = "lease_recovered"  # of recovery, as the two below it
+    RECLAIMED = "reclaimed"
+    RECONCILED = "reconciled"
+    REFUSED = "refused"  # what it could not bring back
+    INTERRUPTED_SOURCES = "interrupted_sources"
 
 
 @dataclass(frozen=True)
