@@ -8,10 +8,11 @@ from typing import Any
 
 from aiohttp import web
 
-from kbsync.api import enqueue, health, problems, queues, search
+from kbsync.api import enqueue, health, openapi, problems, queues, search
 from kbsync.api.acceptance import Acceptance
 from kbsync.api.auth import Authenticator, RouteClass, authorise
 from kbsync.api.context import ACCEPTANCE, AUTHENTICATOR, PRINCIPAL, RATES, SERVICES
+from kbsync.api.described import Described
 from kbsync.api.rates import TokenRates
 from kbsync.api.services import ApiServices
 from kbsync.telemetry import log
@@ -45,14 +46,16 @@ class Route:
     path: str
     handler: Handler
     route_class: RouteClass
+    described: Described
 
 
 ROUTES: tuple[Route, ...] = (
-    Route("POST", "/internal/knowledge_base_sync/enqueue", enqueue.enqueue, RouteClass.ENQUEUE),
-    Route("GET", "/v1/search", search.search_route, RouteClass.SEARCH),
-    Route("GET", "/v1/queues", queues.queues, RouteClass.QUEUES),
-    Route("GET", "/healthz", health.healthz, RouteClass.HEALTH),
-    Route("GET", "/readyz", health.readyz, RouteClass.HEALTH),
+    Route("POST", "/internal/knowledge_base_sync/enqueue", enqueue.enqueue, RouteClass.ENQUEUE, enqueue.DESCRIBED),
+    Route("GET", "/v1/search", search.search_route, RouteClass.SEARCH, search.DESCRIBED),
+    Route("GET", "/v1/queues", queues.queues, RouteClass.QUEUES, queues.DESCRIBED),
+    Route("GET", "/healthz", health.healthz, RouteClass.HEALTH, health.DESCRIBED_HEALTH),
+    Route("GET", "/readyz", health.readyz, RouteClass.HEALTH, health.DESCRIBED_READINESS),
+    Route("GET", "/openapi.json", openapi.openapi, RouteClass.DESCRIPTION, openapi.DESCRIBED),
 )
 
 
@@ -74,6 +77,7 @@ def build_app(services: ApiServices, pages: Pages | None = None) -> web.Applicat
     app[SERVICES] = services
     app[AUTHENTICATOR] = Authenticator(services.database)
     app[ACCEPTANCE] = Acceptance(services.database, services.enqueuer)
+    app[openapi.DOCUMENT] = openapi.encoded(openapi.document_of(ROUTES))
     app[RATES] = TokenRates(services.settings.api_requests_per_second)
     for route in ROUTES:
         app.router.add_route(route.method, route.path, route.handler)

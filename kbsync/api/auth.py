@@ -21,6 +21,7 @@ class RouteClass(StrEnum):
     ENQUEUE = "enqueue"
     SEARCH = "search"
     QUEUES = "queues"
+    DESCRIPTION = "description"
 
 
 # The whole policy. HEALTH is for everybody; a pair that is not here is 403.
@@ -28,6 +29,7 @@ ROLES_OF: dict[RouteClass, frozenset[Role]] = {
     RouteClass.ENQUEUE: frozenset({Role.PRODUCER}),
     RouteClass.SEARCH: frozenset({Role.READER}),
     RouteClass.QUEUES: frozenset({Role.READER, Role.VIEWER, Role.OPERATOR, Role.ADMIN}),
+    RouteClass.DESCRIPTION: frozenset(Role),
 }
 
 

@@ -5,16 +5,35 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from http import HTTPStatus
 
 from aiohttp import web
 
-from kbsync.api.bodies import parse_enqueue, read_json_body
+from kbsync.api.answers import Shape
+from kbsync.api.bodies import EnqueueBody, parse_enqueue, read_json_body
 from kbsync.api.context import acceptance_of, principal_of, rates_of
-from kbsync.api.problems import Fault, Problem, forbidden, invalid
-from kbsync.domain.requests import Scan, UnitRequest
+from kbsync.api.described import Described
+from kbsync.api.problems import Fault, Problem, forbidden
+from kbsync.domain.requests import UnitRequest
 from kbsync.library.principals import Principal
 from kbsync.queue.jobs import Enqueued
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """One answer a request, in order."""
+
+    requests: list[Enqueued]
+
+
+ACCEPTED = Shape(Accepted)
+DESCRIBED = Described(
+    "Asks for units of work: all or none. Equal requests are one job, so sending again is safe.",
+    {HTTPStatus.ACCEPTED: ACCEPTED},
+    problems=(HTTPStatus.TOO_MANY_REQUESTS,),
+    body=EnqueueBody,
+)
 
 
 async def enqueue(request: web.Request) -> web.Response:
@@ -22,9 +41,8 @@ async def enqueue(request: web.Request) -> web.Response:
     requests = parse_enqueue(await read_json_body(request))
     refuse_if_over_rate(request, principal, len(requests))
     refuse_foreign(requests, principal)
-    refuse_tick_scans(requests)
     answers = await acceptance_of(request).accept(requests)
-    return web.json_response({"requests": [_answer(answer) for answer in answers]}, status=HTTPStatus.ACCEPTED)
+    return ACCEPTED.response(Accepted(answers), HTTPStatus.ACCEPTED)
 
 
 def refuse_if_over_rate(request: web.Request, principal: Principal, amount: int) -> None:
@@ -45,22 +63,7 @@ def refuse_foreign(requests: Sequence[UnitRequest], principal: Principal) -> Non
     faults = [
         Fault(f"/requests/{place}/organization_id", "this token is bound to another organization")
         for place, request in enumerate(requests)
-        if isinstance(request, Scan) or request.organization_id != principal.organization_id
+        if request.type == "scan" or request.organization_id != principal.organization_id
     ]
     if faults:
         raise forbidden("nothing was enqueued: some requests are for another organization", faults)
-
-
-def refuse_tick_scans(requests: Sequence[UnitRequest]) -> None:
-    """The scan of a date is the clock's: asking for a future one here would use up that day's tick."""
-    faults = [
-        Fault(f"/requests/{place}/manual_id", "a scan by hand needs its own UUID")
-        for place, request in enumerate(requests)
-        if isinstance(request, Scan) and request.manual_id is None
-    ]
-    if faults:
-        raise invalid("a scan without manual_id is the daily tick's own", faults)
-
-
-def _answer(answer: Enqueued) -> dict[str, object]:
-    return {"job_id": answer.job_id, "outcome": str(answer.outcome), "rerun": answer.rerun}

@@ -5,13 +5,13 @@ A problem's text says what the caller can do. It never holds a token, a statemen
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from http import HTTPStatus
 
 from aiohttp import web
 
+from kbsync.api.answers import Shape
 from kbsync.domain.errors import PayloadRefused, PayloadTooLarge, ServerUnavailable
 
 CONTENT_TYPE = "application/problem+json"
@@ -24,6 +24,18 @@ class Fault:
 
     pointer: str
     detail: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProblemDocument:
+    type: str
+    title: str
+    status: int
+    detail: str
+    errors: tuple[Fault, ...] = ()
+
+
+PROBLEM = Shape(ProblemDocument)
 
 
 class Problem(Exception):
@@ -46,18 +58,18 @@ class Problem(Exception):
         self.headers = dict(headers or {})
 
     def response(self) -> web.Response:
-        body: dict[str, object] = {
-            "type": f"urn:kbsync:problem:{self.kind}",
-            "title": self.status.phrase,
-            "status": int(self.status),
-            "detail": self.detail,
-        }
-        if self.faults:
-            body["errors"] = [{"pointer": fault.pointer, "detail": fault.detail} for fault in self.faults]
+        document = ProblemDocument(
+            type=f"urn:kbsync:problem:{self.kind}",
+            title=self.status.phrase,
+            status=int(self.status),
+            detail=_sayable(self.detail),
+            errors=tuple(Fault(_sayable(fault.pointer), _sayable(fault.detail)) for fault in self.faults),
+        )
         return web.Response(
             status=int(self.status),
-            text=json.dumps(body),
+            body=PROBLEM.text(document),
             content_type=CONTENT_TYPE,
+            charset="utf-8",
             headers=self.headers,
         )
 
@@ -108,6 +120,11 @@ def problem_of(error: Exception) -> Problem | None:
 
 
 INTERNAL = Problem(HTTPStatus.INTERNAL_SERVER_ERROR, "internal", "kbsync met a fault of its own; it has been logged")
+
+
+def _sayable(text: str) -> str:
+    """A caller's own words may hold a lone surrogate, which UTF-8 can't say."""
+    return text if text.isascii() else text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def unauthorized(challenge: str) -> Problem:

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from http import HTTPStatus
 
 from aiohttp import web
 
+from kbsync.api.answers import Shape
 from kbsync.api.context import services_of
+from kbsync.api.described import Described
 from kbsync.api.services import FleetView
 from kbsync.domain.ids import QueueName
 from kbsync.domain.states import JobState
@@ -15,16 +18,22 @@ from kbsync.queue.fleet import unavailable_if_redis_fails
 
 @dataclass(frozen=True)
 class QueueRow:
-    name: str
+    name: QueueName
     paused: bool
-    counts: dict[str, int]
+    counts: dict[JobState, int]
+
+
+@dataclass(frozen=True)
+class Queues:
+    queues: list[QueueRow]
+
+
+QUEUES = Shape(Queues)
+DESCRIBED = Described("Jobs by queue and state.", {HTTPStatus.OK: QUEUES})
 
 
 async def queues(request: web.Request) -> web.Response:
-    rows = await read_queues(services_of(request).fleet)
-    return web.json_response(
-        {"queues": [{"name": row.name, "paused": row.paused, "counts": row.counts} for row in rows]}
-    )
+    return QUEUES.response(Queues(await read_queues(services_of(request).fleet)))
 
 
 async def read_queues(fleet: FleetView) -> list[QueueRow]:
@@ -33,5 +42,5 @@ async def read_queues(fleet: FleetView) -> list[QueueRow]:
     for name in QueueName:
         async with unavailable_if_redis_fails(name):
             counts = await fleet.queue(name).counts()
-        rows.append(QueueRow(name, counts.paused, {str(state): counts.of(state) for state in JobState}))
+        rows.append(QueueRow(name, counts.paused, {state: counts.of(state) for state in JobState}))
     return rows

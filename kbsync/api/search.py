@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
+from dataclasses import dataclass
+from http import HTTPStatus
 from typing import Annotated
 
 from aiohttp import web
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from kbsync.api.answers import Shape
 from kbsync.api.context import principal_of, services_of
+from kbsync.api.described import Described
 from kbsync.api.problems import Fault, forbidden, invalid
 from kbsync.domain.requests import MAX_ID
 from kbsync.library.search import MAX_LIMIT, MAX_OFFSET, MAX_QUERY, Hit, SearchRefused, search
@@ -25,6 +28,34 @@ class SearchQuery(BaseModel):
     offset: Annotated[int, Field(ge=0, le=MAX_OFFSET)] = 0
     source_id: Id | None = None
     language: Annotated[str, Field(max_length=35)] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """`snippet_html` is `snippet`, escaped, with `<mark>` around the highlights (start, end)."""
+
+    document_id: int
+    source_id: int | None
+    title: str
+    url: str | None
+    anchor: str | None
+    link: str | None
+    heading_path: tuple[str, ...]
+    snippet: str
+    snippet_html: str
+    highlights: tuple[tuple[int, int], ...]
+    score: float
+
+
+@dataclass(frozen=True)
+class Results:
+    results: list[Result]
+
+
+RESULTS = Shape(Results)
+DESCRIBED = Described(
+    "Full text search over one organization's documents.", {HTTPStatus.OK: RESULTS}, query=SearchQuery
+)
 
 
 async def search_route(request: web.Request) -> web.Response:
@@ -45,7 +76,7 @@ async def search_route(request: web.Request) -> web.Response:
             )
         except SearchRefused as error:
             raise invalid(str(error), [Fault("q", str(error))]) from None
-    return web.json_response({"results": [_as_json(hit) for hit in hits]})
+    return RESULTS.response(Results([_result(hit) for hit in hits]))
 
 
 def parse_query(request: web.Request) -> SearchQuery:
@@ -62,5 +93,17 @@ def parse_query(request: web.Request) -> SearchQuery:
         ) from None
 
 
-def _as_json(hit: Hit) -> dict[str, object]:
-    return {**asdict(hit), "link": hit.link, "snippet_html": hit.snippet_html}
+def _result(hit: Hit) -> Result:
+    return Result(
+        document_id=hit.document_id,
+        source_id=hit.source_id,
+        title=hit.title,
+        url=hit.url,
+        anchor=hit.anchor,
+        link=hit.link,
+        heading_path=hit.heading_path,
+        snippet=hit.snippet,
+        snippet_html=hit.snippet_html,
+        highlights=hit.highlights,
+        score=hit.score,
+    )

@@ -29,6 +29,7 @@ ALLOWED = {
     ("queues", "viewer"),
     ("queues", "operator"),
     ("queues", "admin"),
+    *(("description", role) for role in Role),
 }
 
 
