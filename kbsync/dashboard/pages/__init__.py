@@ -3,7 +3,32 @@
 from __future__ import annotations
 
 from kbsync.dashboard.page import Action, Page
-from kbsync.dashboard.pages import overview, preferences
+from kbsync.dashboard.pages import (
+    bulk,
+    crawls,
+    documents,
+    job,
+    overview,
+    preferences,
+    queue,
+    queue_acts,
+    queues,
+    search,
+    sources,
+    workers,
+)
 
-PAGES: tuple[Page, ...] = (*overview.PAGES, *preferences.PAGES)
-ACTIONS: tuple[Action, ...] = (*preferences.ACTIONS,)
+PAGES: tuple[Page, ...] = (
+    *overview.PAGES,
+    *preferences.PAGES,
+    *sources.PAGES,
+    *documents.PAGES,
+    *crawls.PAGES,
+    *search.PAGES,
+    *queues.PAGES,
+    *queue.PAGES,
+    *job.PAGES,
+    *bulk.PAGES,
+    *workers.PAGES,
+)
+ACTIONS: tuple[Action, ...] = (*preferences.ACTIONS, *sources.ACTIONS, *queue_acts.ACTIONS, *bulk.ACTIONS)
