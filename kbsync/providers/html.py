@@ -18,7 +18,7 @@ from selectolax.lexbor import LexborHTMLParser
 
 from kbsync.domain.text import storable
 from kbsync.providers.html_tidy import tidy
-from kbsync.providers.nesting import measure
+from kbsync.providers.nesting import Nesting, measure
 
 MAX_HTML = 12_000_000  # characters that are parsed; what comes after is cut
 MAX_DEPTH = 200  # nested elements; deeper tags are dropped, their text stays
@@ -29,8 +29,7 @@ _CLOSED_BY_SIBLINGS = "p|li|dt|dd|tr|td|th|tbody|thead|tfoot|colgroup|option|opt
 _UNCOUNTED = frozenset(f"{_VOID}|{_CLOSED_BY_SIBLINGS}|html|head|body".split("|"))
 _INDENTING = frozenset({"ul", "ol", "dl", "blockquote", "table", "menu", "dir"})
 _TAG = re.compile(r"<(/?)([a-zA-Z][a-zA-Z0-9:-]{0,40})|<!--")
-_COUNTED_TAG = re.compile(rf"<(/?)(?!(?:{'|'.join(_UNCOUNTED)})[\s/>])[a-z]", re.IGNORECASE)
-_INDENTING_TAG = re.compile(rf"<(/?)(?:{'|'.join(_INDENTING)})[\s/>]", re.IGNORECASE)
+_NAME = re.compile(r"<(/?)([a-zA-Z][^\s/>]{0,40})")
 _BLANK_LINES = re.compile(r"\n(?:[ \t]*\n){2,}")
 
 
@@ -45,16 +44,37 @@ class HtmlDocument:
     truncated: bool = False
 
 
+@dataclass(frozen=True)
+class ParsedHtml:
+    """A page parsed once, for whoever wants to look before `document_of` changes the tree. `is_whole`: nothing was left
+    out of it to keep it shallow and within MAX_HTML."""
+
+    tree: LexborHTMLParser
+    is_whole: bool
+    truncated: bool
+
+
 def to_markdown(html: str, *, base_url: str) -> HtmlDocument:
     """The content of a page (or of a fragment) as Markdown.
 
     Links and images become absolute against `<base>` and `base_url` (an empty one leaves them relative); links that a
     browser would run (javascript:, data: ...) lose their target and keep their text. Never raises for any input."""
+    return document_of(parsed(html), base_url=base_url)
+
+
+def parsed(html: str, nesting: Nesting | None = None) -> ParsedHtml:
+    """`nesting`: what `measure(html)` said, where it is known."""
     truncated = len(html) > MAX_HTML
-    tree = LexborHTMLParser(_shallow(storable(html[:MAX_HTML])))
-    page = tidy(tree, base_url)
-    markdown = _converted(page.html) if page.html else ""
-    return HtmlDocument(_neat(markdown), _one_line(page.title), page.language, truncated)
+    text = storable(html[:MAX_HTML])
+    shallow = _shallow(text, nesting if nesting is not None and text is html else None)
+    return ParsedHtml(LexborHTMLParser(shallow), shallow is text and not truncated, truncated)
+
+
+def document_of(page: ParsedHtml, *, base_url: str) -> HtmlDocument:
+    """As `to_markdown`, of a parsed page, whose tree is worn out afterwards."""
+    plain = tidy(page.tree, base_url)
+    markdown = _converted(plain.html) if plain.html else ""
+    return HtmlDocument(_neat(markdown), _one_line(plain.title), plain.language, page.truncated)
 
 
 def _converted(html: str) -> str:
@@ -75,13 +95,12 @@ def _one_line(text: str) -> str:
     return " ".join(storable(text).split())
 
 
-def _shallow(html: str) -> str:
+def _shallow(html: str, nesting: Nesting | None = None) -> str:
     """`html` without the tags that nest deeper than MAX_DEPTH; the parser's time grows with the square of the depth.
 
     Counts tags as written, which errs only on the deep side, but for end tags of another name: those are what the second
     measure is for. Pages below the limits come back as they are."""
-    looks_shallow = _depth(_COUNTED_TAG, html) <= MAX_DEPTH and _depth(_INDENTING_TAG, html) <= MAX_INDENTING_DEPTH
-    if looks_shallow and not measure(html).is_deep:
+    if _looks_shallow(html) and not (nesting or measure(html)).is_deep:
         return html
     kept: list[str] = []
     copied_to = 0
@@ -93,14 +112,27 @@ def _shallow(html: str) -> str:
     return "".join(kept) + html[copied_to:]
 
 
-def _depth(tags: re.Pattern[str], html: str) -> int:
-    """An upper bound of how deep `tags` nest, cheaply: most pages need no closer look."""
+def _looks_shallow(html: str) -> bool:
+    """Whether an upper bound of the depths is within the limits: most pages need no closer look."""
     running = lowest = deepest = 0
-    for closing in tags.findall(html):
-        running += -1 if closing else 1
-        lowest = min(lowest, running)
-        deepest = max(deepest, running - lowest)
-    return deepest
+    indenting = lowest_indenting = deepest_indenting = 0
+    for closing, written in _NAME.findall(html):
+        name = written.lower()
+        if name in _UNCOUNTED:
+            continue
+        if closing:
+            running -= 1
+            if running < lowest:
+                lowest = running
+        else:
+            running += 1
+            if running - lowest > deepest:
+                deepest = running - lowest
+        if name in _INDENTING:
+            indenting += -1 if closing else 1
+            lowest_indenting = min(lowest_indenting, indenting)
+            deepest_indenting = max(deepest_indenting, indenting - lowest_indenting)
+    return deepest <= MAX_DEPTH and deepest_indenting <= MAX_INDENTING_DEPTH
 
 
 def _too_deep(html: str) -> list[tuple[int, int]]:

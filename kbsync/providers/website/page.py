@@ -6,12 +6,14 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 
+from selectolax.lexbor import LexborHTMLParser
+
 from kbsync.domain.text import storable
 from kbsync.domain.url_identity import Found
 from kbsync.domain.url_scope import path_of
 from kbsync.http.client import Response
 from kbsync.providers.contract import Content
-from kbsync.providers.html import to_markdown
+from kbsync.providers.html import document_of, parsed
 from kbsync.providers.nesting import flattened, measure
 from kbsync.providers.website.charset import decode
 from kbsync.providers.website.gateway import media_type
@@ -53,8 +55,11 @@ def read_page(response: Response, robot: str) -> PageReading:
     html, note = _decoded(response)
     nesting = measure(html)
     flat = flattened(html) if nesting.is_deep else html
-    markup = read_markup(flat, response.url, robot)
-    document = to_markdown(flat if nesting.is_costly else html, base_url=response.url)
+    page = parsed(flat) if nesting.is_costly else parsed(html, nesting)
+    # One tree serves both readers of an ordinary page.
+    tree = page.tree if page.is_whole and flat is html else LexborHTMLParser(flat)
+    markup = read_markup(tree, response.url, robot)
+    document = document_of(page, base_url=response.url)
     detail = None
     if not document.markdown.strip():
         detail = "empty until scripts run: needs rendering" if markup.looks_unrendered else "no text"
