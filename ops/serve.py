@@ -12,10 +12,12 @@ from aiohttp import web
 
 import kbsync
 from kbsync.api.app import RUNNER_OPTIONS, Pages, build_app
+from kbsync.api.fallbacks import expect_fallbacks
+from kbsync.api.fleet_state import FleetState
 from kbsync.api.services import ApiServices
 from kbsync.dashboard import site
 from kbsync.dashboard.services import DashboardServices
-from kbsync.domain.errors import ServerUnavailable, SettingsError
+from kbsync.domain.errors import KbsyncError, ServerUnavailable, SettingsError
 from kbsync.domain.ids import QueueName
 from kbsync.domain.outcomes import Outcome
 from kbsync.domain.requests import Scan
@@ -23,20 +25,24 @@ from kbsync.queue.jobs import RunningJob
 from kbsync.recovery.layers import RecoveryPass
 from kbsync.recovery.reconciler import Reconciler
 from kbsync.settings import Settings
-from kbsync.telemetry import configure_logs, configure_sentry, log
+from kbsync.telemetry import configure_logs, configure_sentry, flush_reports, log
+from kbsync.telemetry.metrics import begin_process
+from kbsync.telemetry.tracing import close_tracing, configure_tracing
 from ops.health import serve_health
 from producers.daily_tick import ScanServices, run_scan
 from producers.outbox_relay import OutboxRelay
-from producers.recovery_tick import run_recovery
+from producers.recovery_tick import expect_recovery, note_recovery, run_recovery
 from producers.scheduler import Scheduler
+from workers.observing import WorkerMetrics, expect_enqueues
 from workers.run_unit import UnitRunner
 from workers.runtime import Runtime
 
 
 async def serve_api(settings: Settings) -> None:
     """Raises SettingsError or ServerUnavailable when it can't start; afterwards outages are answered, not died of."""
-    async with _process(settings) as (runtime, stop):
-        services = ApiServices(runtime.database, runtime.fleet, runtime.fleet, runtime.kill_switch, settings)
+    async with _process(settings, "api") as (runtime, stop):
+        services = ApiServices(runtime.database, runtime.enqueuer, runtime.fleet, runtime.kill_switch, settings)
+        expect_fallbacks()
         runner = web.AppRunner(build_app(services, dashboard_of(runtime)), **RUNNER_OPTIONS)
         await runner.setup()
         try:
@@ -80,7 +86,7 @@ async def serve_workers(
 
     `runner_of`: measurements bring their own units; all the rest of the process stays as it is."""
     names = [_queue(name) for name in queues] if queues else list(QueueName)
-    async with _process(settings, stop_on_signal=False) as (runtime, _):
+    async with _process(settings, "worker", stop_on_signal=False) as (runtime, _):
         unit_runner = runner_of(runtime)
         workers = [runtime.worker(name, unit_runner) for name in names]
 
@@ -91,7 +97,8 @@ async def serve_workers(
         _on_signal(request_stop)
         limiter = asyncio.create_task(_keep_limiter(runtime))
         counting = asyncio.create_task(runtime.counters.keep_flushing())
-        async with serve_health(runtime, health_port):
+        observed = WorkerMetrics(tuple(workers))
+        async with serve_health(runtime, health_port, observed.read):
             log.info("workers_ready", queues=[str(name) for name in names])
             await asyncio.gather(*(worker.run() for worker in workers))
         limiter.cancel()
@@ -108,26 +115,27 @@ async def _keep_limiter(runtime: Runtime) -> None:
         await asyncio.sleep(30)
 
 
-async def serve_scheduler(settings: Settings) -> None:
+async def serve_scheduler(settings: Settings, health_port: int = 0) -> None:
     """The daily tick, the outbox relay and the reconciler, side by side."""
     direct_url = settings.database_direct_url or settings.database_url or ""
-    async with _process(settings) as (runtime, stop):
-        relay = OutboxRelay(runtime.database, runtime.fleet, runtime.kill_switch)
-        reconciler = Reconciler(
-            runtime.database, runtime.fleet, runtime.kill_switch, grace_s=settings.reconcile_grace_s
-        )
-        recovery = RecoveryPass(reconciler)
-        log.info("scheduler_ready")
-        await asyncio.gather(
-            Scheduler(runtime.database, runtime.fleet).run(stop),
-            relay.run(direct_url, stop),
-            run_recovery(recovery, stop, interval_s=settings.reconcile_interval_s),
-        )
+    async with _process(settings, "scheduler") as (runtime, stop):
+        database, enqueuer, switch = runtime.database, runtime.enqueuer, runtime.kill_switch
+        relay = OutboxRelay(database, enqueuer, switch)
+        recovery = RecoveryPass(Reconciler(database, enqueuer, switch, grace_s=settings.reconcile_grace_s))
+        expect_recovery()
+        state = FleetState(database, runtime.fleet, switch, settings.redis_url)
+        async with serve_health(runtime, health_port, state.read):
+            log.info("scheduler_ready")
+            await asyncio.gather(
+                Scheduler(database, enqueuer).run(stop),
+                relay.run(direct_url, stop),
+                run_recovery(recovery, stop, interval_s=settings.reconcile_interval_s, report=note_recovery),
+            )
 
 
 async def scan(runtime: Runtime, request: Scan, job: RunningJob) -> Outcome:
     """The daily scan as a job: its lease token names the run, so an older run's writes are refused."""
-    services = ScanServices(runtime.database, runtime.fleet, runtime.kill_switch)
+    services = ScanServices(runtime.database, runtime.enqueuer, runtime.kill_switch)
     return await run_scan(
         services, request, run=job.lease_token, progress=job.progress, is_final_attempt=job.is_final_attempt
     )
@@ -141,18 +149,36 @@ def _queue(name: str) -> QueueName:
 
 
 @asynccontextmanager
-async def _process(settings: Settings, *, stop_on_signal: bool = True) -> AsyncIterator[tuple[Runtime, asyncio.Event]]:
+async def _process(
+    settings: Settings, part: str, *, stop_on_signal: bool = True
+) -> AsyncIterator[tuple[Runtime, asyncio.Event]]:
     configure_logs(settings.log_format)
-    configure_sentry(settings.sentry_dsn, settings.environment)
+    release = f"kbsync@{kbsync.__version__}"
+    configure_sentry(settings.sentry_dsn, settings.environment, release=release, part=part)
+    configure_tracing(
+        settings.otel_endpoint,
+        part=part,
+        environment=settings.environment,
+        release=kbsync.__version__,
+        share=settings.otel_share,
+    )
+    begin_process(part, kbsync.__version__)
+    expect_enqueues()
     stop = asyncio.Event()
     if stop_on_signal:
         _on_signal(stop.set)
     runtime = await Runtime.open(settings)
     try:
         yield runtime, stop
+    except KbsyncError:
+        raise  # said in one sentence by whoever started the process
+    except Exception:
+        log.exception("process_failed", part=part)
+        raise
     finally:
         with suppress(ServerUnavailable):
             await runtime.close()
+        await asyncio.gather(asyncio.to_thread(close_tracing), asyncio.to_thread(flush_reports))
 
 
 def _on_signal(handler: Callable[[], None]) -> None:

@@ -1,17 +1,16 @@
 """What a process tells of the jobs it runs and the requests it makes: counts, log context, traces (OP-08).
 
-A job pays a few microseconds: its children of counters are at hand, and traces cost nothing while they are off.
+A run pays about a microsecond, and traces cost nothing while they are off.
 """
 
 from __future__ import annotations
 
-import time
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from time import perf_counter
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
-from structlog.contextvars import bind_contextvars
 
 from kbsync.domain.requests import TRACEPARENT
 from kbsync.queue.jobs import (
@@ -30,13 +29,12 @@ from kbsync.queue.jobs import (
 from kbsync.queue.running import Interrupt, Run
 from kbsync.queue.worker import FleetWorker
 from kbsync.telemetry import metrics, report_failed_attempt, report_lost_job, tracing
+from kbsync.telemetry.tallies import JobTally
+from kbsync.telemetry.work import begin_work
 from workers.counting import STALLED, is_server_wait, is_the_end
 from workers.handlers import KINDS
 
-OUTCOMES = (
-    "completed", "record_missing", "skipped", "delayed", "throttled", "retried", "failed", "cancelled", "put_back",
-    "lease_lost",
-)  # fmt: skip
+UNKNOWN = "unknown"  # a kind that no worker runs: it may come from hostile bytes
 _INTERRUPTED: Mapping[Interrupt | None, str] = {
     Interrupt.CANCELLED: "cancelled",
     Interrupt.LEASE_LOST: "lease_lost",
@@ -51,28 +49,28 @@ class ObservedJobs:
     def __init__(self, queue: str) -> None:
         self.queue = queue
         kinds = next((kinds for name, kinds in KINDS.items() if name == queue), ())
-        self._kinds = {kind: _Kind(queue, kind) for kind in (*kinds, "unknown")}
+        self._tallies = {kind: metrics.JOBS.of(queue, kind) for kind in (*kinds, UNKNOWN)}
 
     def handler(self, handler: Handler) -> Handler:
         """`handler`, observed. What it raises the worker tells `attempt_failed`."""
 
         async def run(job: RunningJob) -> JobEnd:
-            kind = self._kind(job.kind)
-            # A run has a task of its own, so nothing is unbound: what the worker says of its failure has them too.
-            bind_contextvars(queue=self.queue, job_id=job.job_id, kind=job.kind, attempt=job.attempt)
-            kind.began(job)
-            began = time.perf_counter()
+            tally = self._of(job.kind)
+            begin_work(self.queue, job)
+            if type(job) is Run and job.request and job.attempt == 1 and not (job.delays or job.stalls):
+                tally.waits.observe(max(0, job.started_ms - job.request.enqueued_ms) / 1000)
+            began = perf_counter()
             try:
-                if tracing.tracing_is_on():
-                    end = await self._traced(handler, job)
-                else:
-                    end = await handler(job)
-            except BaseException as error:
-                kind.interrupted(job, error)
+                end = await (self._traced(handler, job) if tracing.tracing_is_on() else handler(job))
+            except BaseException:
+                # A failing attempt the worker tells `attempt_failed`; what it interrupted itself it tells nobody.
+                outcome = _INTERRUPTED.get(job.interrupt) if isinstance(job, Run) else None
+                if outcome is not None:
+                    _ended(tally, job, outcome)
                 raise
             finally:
-                kind.seconds.observe(time.perf_counter() - began)
-            kind.ended(job, _outcome_of(end))
+                tally.seconds.observe(perf_counter() - began)
+            _ended(tally, job, _outcome_of(end))
             return end
 
         return run
@@ -92,7 +90,7 @@ class ObservedJobs:
     def attempt_failed(self, job: RunningJob, error: BaseException) -> None:
         """What the worker calls for each failing attempt."""
         is_over = is_the_end(job, error)
-        self._kind(job.kind).ended(job, "failed" if is_over else "retried")
+        _ended(self._of(job.kind), job, "failed" if is_over else "retried")
         report_failed_attempt(job, error, queue=self.queue, is_over=is_over)
 
     def abandoned(self, abandoned: Abandoned) -> Abandoned:
@@ -101,37 +99,19 @@ class ObservedJobs:
         async def tell(job_id: str, kind: str, payload: Mapping[str, object] | None, reason: str) -> None:
             await abandoned(job_id, kind, payload, reason)
             if reason == STALLED:
-                self._kind(kind).runs["failed"].inc()
+                self._of(kind).outcomes["failed"] += 1
                 report_lost_job(job_id, kind, reason, queue=self.queue)
 
         return tell
 
-    def _kind(self, kind: str) -> _Kind:
-        return self._kinds.get(kind) or self._kinds["unknown"]
+    def _of(self, kind: str) -> JobTally:
+        return self._tallies.get(kind) or self._tallies[UNKNOWN]
 
 
-class _Kind:
-    """The counters of one kind of job, ready to be used."""
-
-    def __init__(self, queue: str, kind: str) -> None:
-        self.runs = {outcome: metrics.JOB_RUNS.labels(queue, kind, outcome) for outcome in OUTCOMES}
-        self.seconds = metrics.JOB_RUN_SECONDS.labels(queue, kind)
-        self._waits = metrics.JOB_WAIT_SECONDS.labels(queue, kind)
-        self._stalls = metrics.JOB_STALLS.labels(queue, kind)
-
-    def began(self, job: RunningJob) -> None:
-        if isinstance(job, Run) and job.request and job.attempt == 1 and not (job.delays or job.stalls):
-            self._waits.observe(max(0, job.started_ms - job.request.enqueued_ms) / 1000)
-
-    def ended(self, job: RunningJob, outcome: str) -> None:
-        self.runs[outcome].inc()
-        if job.stalls and outcome in _ENDS_THE_JOB:
-            self._stalls.inc(job.stalls)
-
-    def interrupted(self, job: RunningJob, error: BaseException) -> None:
-        outcome = _INTERRUPTED.get(job.interrupt) if isinstance(job, Run) else None
-        if outcome is not None:
-            self.ended(job, outcome)
+def _ended(tally: JobTally, job: RunningJob, outcome: str) -> None:
+    tally.outcomes[outcome] += 1
+    if job.stalls and outcome in _ENDS_THE_JOB:
+        tally.stalls += job.stalls
 
 
 def _outcome_of(end: JobEnd) -> str:
@@ -181,7 +161,7 @@ class WorkerMetrics:
 
     workers: tuple[FleetWorker, ...]
 
-    def collect(self) -> Iterable[Metric]:
+    async def read(self) -> Iterable[Metric]:
         slots = GaugeMetricFamily("kbsync_worker_slots", "Jobs that this process may run at once.", labels=["queue"])
         active = GaugeMetricFamily("kbsync_worker_active", "Jobs that this process runs now.", labels=["queue"])
         lost = CounterMetricFamily(

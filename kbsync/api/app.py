@@ -8,13 +8,14 @@ from typing import Any
 
 from aiohttp import web
 
-from kbsync.api import enqueue, health, openapi, problems, queues, search
+from kbsync.api import enqueue, fallbacks, health, metrics, openapi, problems, queues, search
 from kbsync.api.acceptance import Acceptance
 from kbsync.api.auth import Authenticator, RouteClass, authorise
 from kbsync.api.context import ACCEPTANCE, AUTHENTICATOR, PRINCIPAL, RATES, SERVICES
 from kbsync.api.described import Described
 from kbsync.api.rates import TokenRates
 from kbsync.api.services import ApiServices
+from kbsync.api.watching import watched
 from kbsync.telemetry import log
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -55,6 +56,8 @@ ROUTES: tuple[Route, ...] = (
     Route("GET", "/v1/queues", queues.queues, RouteClass.QUEUES, queues.DESCRIBED),
     Route("GET", "/healthz", health.healthz, RouteClass.HEALTH, health.DESCRIBED_HEALTH),
     Route("GET", "/readyz", health.readyz, RouteClass.HEALTH, health.DESCRIBED_READINESS),
+    Route("POST", fallbacks.PATH, fallbacks.report_fallbacks, RouteClass.ENQUEUE, fallbacks.DESCRIBED),
+    Route("GET", "/metrics", metrics.metrics, RouteClass.METRICS, metrics.DESCRIBED),
     Route("GET", "/openapi.json", openapi.openapi, RouteClass.DESCRIPTION, openapi.DESCRIBED),
 )
 
@@ -73,7 +76,7 @@ PAGES: web.AppKey[Pages | None] = web.AppKey("pages")
 
 def build_app(services: ApiServices, pages: Pages | None = None) -> web.Application:
     """The application over what it is given; whoever gave it closes it."""
-    app = web.Application(middlewares=[_as_problems, _guard], client_max_size=services.settings.api_body_limit)
+    app = web.Application(middlewares=[watched, _as_problems, _guard], client_max_size=services.settings.api_body_limit)
     app[SERVICES] = services
     app[AUTHENTICATOR] = Authenticator(services.database)
     app[ACCEPTANCE] = Acceptance(services.database, services.enqueuer)

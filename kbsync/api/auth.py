@@ -22,6 +22,7 @@ class RouteClass(StrEnum):
     SEARCH = "search"
     QUEUES = "queues"
     DESCRIPTION = "description"
+    METRICS = "metrics"
 
 
 # The whole policy. HEALTH is for everybody; a pair that is not here is 403.
@@ -30,6 +31,7 @@ ROLES_OF: dict[RouteClass, frozenset[Role]] = {
     RouteClass.SEARCH: frozenset({Role.READER}),
     RouteClass.QUEUES: frozenset({Role.READER, Role.VIEWER, Role.OPERATOR, Role.ADMIN}),
     RouteClass.DESCRIPTION: frozenset(Role),
+    RouteClass.METRICS: frozenset({Role.VIEWER, Role.OPERATOR, Role.ADMIN}),
 }
 
 

@@ -15,10 +15,12 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from kbsync.api.bodies import pointer, read_json_body
 from kbsync.api.context import services_of
+from kbsync.api.described import Described
 from kbsync.api.problems import Fault, invalid
 from kbsync.library.counters import PRODUCERS, Counted, add_many
 from kbsync.telemetry import log, metrics
 
+PATH = "/internal/knowledge_base_sync/fallbacks"
 MOST_AT_ONCE = 1_000_000
 
 
@@ -36,6 +38,11 @@ class FallbacksBody(BaseModel):
 
     count: Annotated[int, Field(strict=True, ge=1, le=MOST_AT_ONCE)]
     reason: FallbackReason
+
+
+DESCRIBED = Described(
+    "A producer says how often it did the work another way.", {HTTPStatus.NO_CONTENT: None}, body=FallbacksBody
+)
 
 
 async def report_fallbacks(request: web.Request) -> web.Response:

@@ -16,6 +16,7 @@ import structlog
 
 from kbsync.telemetry.redaction import clean
 from kbsync.telemetry.reports import report_logged_fault
+from kbsync.telemetry.work import add_ids
 
 log: structlog.stdlib.BoundLogger = structlog.get_logger("kbsync")
 
@@ -35,7 +36,7 @@ def configure_logs(style: Literal["json", "console"] = "json", level: int = logg
     )
     structlog.configure(
         processors=[
-            structlog.contextvars.merge_contextvars,
+            add_ids,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.StackInfoRenderer(),

@@ -1,7 +1,7 @@
 """What a process counts about itself, for Prometheus (OP-08). `ops/alerts` and `ops/grafana` are built on these names.
 
 Labels are bounded by this code: queues, kinds, outcomes, providers, statuses. Never a tenant, an id or an error's text.
-An increment costs well under a microsecond once its child is at hand, so children of hot counters are kept.
+What is counted at every run of a job is in `tallies.py`.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from prometheus_client import (
 )
 from prometheus_client.core import Metric
 
+from kbsync.telemetry.tallies import RUN_BUCKETS, WAIT_BUCKETS, JobTallies
+
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 OTHER = "other"
 MOST_PROVIDERS = 40
@@ -29,8 +31,6 @@ disable_created_metrics()  # type: ignore[no-untyped-call]
 REGISTRY = CollectorRegistry()
 ProcessCollector(registry=REGISTRY)
 
-_RUN_BUCKETS = (0.005, 0.02, 0.1, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300)
-_WAIT_BUCKETS = (0.005, 0.05, 0.25, 1, 5, 15, 60, 300, 900, 3_600, 14_400, 43_200)
 _CALL_BUCKETS = (0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
 
 BUILD = Gauge(
@@ -40,33 +40,13 @@ BUILD = Gauge(
 JOBS_ENQUEUED = Counter(
     "kbsync_jobs_enqueued", "Requests that the queue took, by its answer.", ["queue", "outcome"], registry=REGISTRY
 )
-JOB_RUNS = Counter(
-    "kbsync_job_runs",
-    "Runs of jobs by how they ended. delayed and throttled come back; retried is a failing attempt that is tried again.",
-    ["queue", "kind", "outcome"],
-    registry=REGISTRY,
-)
-JOB_RUN_SECONDS = Histogram(
-    "kbsync_job_run_seconds", "How long runs took.", ["queue", "kind"], buckets=_RUN_BUCKETS, registry=REGISTRY
-)
-JOB_WAIT_SECONDS = Histogram(
-    "kbsync_job_wait_seconds",
-    "From enqueue to a job's first run, delays and retries left out.",
-    ["queue", "kind"],
-    buckets=_WAIT_BUCKETS,
-    registry=REGISTRY,
-)
-JOB_STALLS = Counter(
-    "kbsync_job_stalls",
-    "How often jobs lost their worker, counted when the job ends.",
-    ["queue", "kind"],
-    registry=REGISTRY,
-)
+JOBS = JobTallies()
+REGISTRY.register(JOBS)
 THROTTLE_DELAY_SECONDS = Histogram(
     "kbsync_throttle_delay_seconds",
     "How long a throttle put jobs off, by cause: window, host, closed (by the provider), stated (just now).",
     ["provider", "cause"],
-    buckets=_WAIT_BUCKETS,
+    buckets=WAIT_BUCKETS,
     registry=REGISTRY,
 )
 PROVIDER_CLOSURES = Counter(
@@ -98,7 +78,7 @@ API_REQUESTS = Counter(
     "kbsync_api_requests", "Answers of the API by route and status.", ["method", "route", "status"], registry=REGISTRY
 )
 API_SECONDS = Histogram(
-    "kbsync_api_request_seconds", "How long the API took.", ["route"], buckets=_RUN_BUCKETS, registry=REGISTRY
+    "kbsync_api_request_seconds", "How long the API took.", ["route"], buckets=RUN_BUCKETS, registry=REGISTRY
 )
 
 RECOVERY_LAYERS = ("lease", "transport", "reconcile", "interrupted_sources")

@@ -15,13 +15,15 @@ import sys
 import time
 from collections.abc import Callable, Mapping, MutableMapping
 from contextlib import suppress
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import structlog
 from pydantic import SecretStr
 
 from kbsync.domain.errors import KbsyncError, ProviderError
+from kbsync.telemetry.metrics import current_provider
 from kbsync.telemetry.redaction import clean_text, without_quotations
+from kbsync.telemetry.work import AboutJob, ids_here
 
 if TYPE_CHECKING:
     from sentry_sdk.transport import Transport
@@ -49,15 +51,6 @@ _KEPT = frozenset(
 _KEPT_OF_FRAME = (
     "filename", "function", "module", "lineno", "abs_path", "in_app", "context_line", "pre_context", "post_context"
 )  # fmt: skip
-
-
-class AboutJob(Protocol):
-    @property
-    def job_id(self) -> str: ...
-    @property
-    def kind(self) -> str: ...
-    @property
-    def attempt(self) -> int: ...
 
 
 def configure_sentry(
@@ -156,13 +149,13 @@ def _send(
     sentry = _sentry()
     if sentry is None:
         return
-    tags = {**structlog.contextvars.get_contextvars(), **about}
+    tags = {"provider": current_provider(), **ids_here(), **about}
     with sentry.new_scope() as scope:
         scope.set_level(level)
         if group:
             scope.fingerprint = group
         for name in _TAGS:
-            if tags.get(name):
+            if tags.get(name) not in (None, "", "none"):
                 scope.set_tag(name, str(tags[name])[:200])
         if error is not None:
             scope.capture_exception(error)

@@ -20,6 +20,11 @@ _FILES = typer.Option([], "--files", help="Let files sources read below this fol
 _QUEUES = typer.Argument(None, help="Queues to work on; without any, all of them.")
 
 
+_HEALTH_PORT = typer.Option(
+    0, help="Serve /healthz, /readyz and /metrics on this port of KBSYNC_HEALTH_HOST (loopback); 0 serves none."
+)
+
+
 def add_to(app: typer.Typer) -> None:
     app.command(help=UP_HELP)(up)
     app.command()(demo)
@@ -100,7 +105,7 @@ def api(
 
 def worker(
     queues: list[str] = _QUEUES,
-    health_port: int = typer.Option(0, help="Serve /healthz and /readyz on this loopback port; 0 serves none."),
+    health_port: int = _HEALTH_PORT,
 ) -> None:
     """Run jobs. SIGTERM drains, a second one puts running jobs back at once; both lose and consume nothing.
 
@@ -113,10 +118,10 @@ def worker(
     run_loop(serve_workers(settings_here(), queues or None, health_port))
 
 
-def scheduler() -> None:
+def scheduler(health_port: int = _HEALTH_PORT) -> None:
     """Run the clock's side: the daily tick, the outbox relay and the reconciler. Any number may run side by side."""
     from kbsync.queue.loop import run as run_loop
     from ops.cli.context import settings_here
     from ops.serve import serve_scheduler
 
-    run_loop(serve_scheduler(settings_here()))
+    run_loop(serve_scheduler(settings_here(), health_port))

@@ -30,6 +30,9 @@ ALLOWED = {
     ("queues", "operator"),
     ("queues", "admin"),
     *(("description", role) for role in Role),
+    ("metrics", "viewer"),
+    ("metrics", "operator"),
+    ("metrics", "admin"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import io
 import json
 import logging
@@ -12,8 +13,11 @@ from typing import Any
 import pytest
 import structlog
 
+from kbsync.queue.jobs import Completed, JobEnd, RunningJob
 from kbsync.telemetry import configure_logs, log, log_context
 from kbsync.telemetry.redaction import HIDDEN, clean, clean_text, is_secret_name, without_quotations
+from tests.telemetry.test_reports import Job
+from workers.observing import ObservedJobs
 
 Lines = Callable[[], list[dict[str, Any]]]
 
@@ -48,6 +52,24 @@ def test_a_line_has_the_ids_of_what_it_belongs_to(lines: Lines) -> None:
     assert "request_id" not in around
     assert around["job_id"] == "kb-source-sync-1"
     assert not {"job_id", "operation_id"} & set(outside)
+
+
+@pytest.mark.spec("OP-08")
+async def test_every_line_of_a_run_names_its_job_and_no_other_does(lines: Lines) -> None:
+    async def handler(job: RunningJob) -> JobEnd:
+        log.info("working", attempt=7)
+        return Completed()
+
+    async def run(name: str) -> None:
+        job: RunningJob = Job(job_id=name)  # type: ignore[assignment]  # a plain job
+        await ObservedJobs("knowledge-base-sync").handler(handler)(job)
+
+    await asyncio.gather(asyncio.create_task(run("kb-1")), asyncio.create_task(run("kb-2")))
+    log.info("beside")
+    one, two, beside = lines()
+    assert [line["job_id"] for line in (one, two)] == ["kb-1", "kb-2"]
+    assert (one["queue"], one["kind"], one["attempt"]) == ("knowledge-base-sync", "sync_document", 7)
+    assert "job_id" not in beside
 
 
 @pytest.mark.spec("OP-08")

@@ -26,6 +26,7 @@ from kbsync.telemetry import (
     report_lost_job,
     reports,
 )
+from kbsync.telemetry.work import add_ids
 from workers.observing import ObservedJobs
 
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
@@ -60,7 +61,7 @@ def events() -> Iterator[list[dict[str, Any]]]:
     before = structlog.get_config()
     structlog.configure(
         processors=[
-            structlog.contextvars.merge_contextvars,
+            add_ids,
             structlog.processors.add_log_level,
             reports.report_logged_fault,
             structlog.processors.format_exc_info,
@@ -75,7 +76,7 @@ def events() -> Iterator[list[dict[str, Any]]]:
 @pytest.mark.spec("OP-08")
 def test_a_failed_job_is_one_error_with_its_tags(events: list[dict[str, Any]]) -> None:
     metrics.work_for_provider("website")
-    with log_context(operation_id="op-1", provider="website"):
+    with log_context(operation_id="op-1"):
         try:
             raise RuntimeError("the table of contents is upside down")
         except RuntimeError as error:
