@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,10 +14,12 @@ from aiohttp import web
 from kbsync.dashboard import rendering
 from kbsync.dashboard.answers import Handler, bare, form_of, html, see_other, unavailable, with_headers
 from kbsync.dashboard.ask import Access, ActionRefused, Ask, NotHere, may
+from kbsync.dashboard.bulk import BulkRunner
 from kbsync.dashboard.frame import Frame, frame_of
 from kbsync.dashboard.live import Streams
 from kbsync.dashboard.page import SERVICES, Action, Page
 from kbsync.dashboard.pages import ACTIONS, PAGES, login
+from kbsync.dashboard.pages.bulk import RUNNER
 from kbsync.dashboard.pages.login import sign_in
 from kbsync.dashboard.services import DashboardServices
 from kbsync.dashboard.session import Session, is_csrf_right, is_same_site, is_secure, session_of, set_cookie
@@ -37,7 +39,15 @@ def install(app: web.Application, services: DashboardServices) -> None:
     for action in ACTIONS:
         app.router.add_post(action.path, _action_handler(action))
     login.install(app)
+    app[RUNNER] = BulkRunner(services.database, services.fleet)
+    app.cleanup_ctx.append(_run_bulk_actions)
     app.on_shutdown.append(_close_streams)
+
+
+async def _run_bulk_actions(app: web.Application) -> AsyncIterator[None]:
+    app[RUNNER].start()
+    yield
+    await app[RUNNER].close()
 
 
 async def _close_streams(app: web.Application) -> None:
