@@ -78,11 +78,13 @@ class Check:
 
 @dataclass(frozen=True)
 class Row:
-    """One line of a figure's table in RESULTS.md: who or what, and its sample (None: not measured, `note` says why)."""
+    """One line of a figure's table in RESULTS.md: who or what, and its sample (None: not measured, `note` says why).
+    `text` stands for a sample that is no number: ">90 s"."""
 
     what: str
     sample: Sample | None
     note: str = ""
+    text: str = ""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,8 @@
 """kbsync's own driver: the commands of peers/driver.py, on `kbsync worker` as it is shipped.
 
 The worker is the process that `kbsync worker knowledge-base-sync` starts, with one difference: what a unit does. Its request
-is validated as ever; then it does nothing, sleeps, says when it began, or hangs.
+is validated as ever; then it does nothing, sleeps, says when it began, hangs, or (`throttled`, here alone) asks for a slot of
+a window that four units fill.
 """
 
 from __future__ import annotations
@@ -14,15 +15,20 @@ from kbsync.domain.ids import QueueName
 from kbsync.domain.requests import unit_request_adapter
 from kbsync.queue import loop
 from kbsync.queue.fleet import Fleet
-from kbsync.queue.jobs import Completed, JobEnd, JobRequest, RunningJob
+from kbsync.queue.jobs import Completed, DelayJob, JobEnd, JobRequest, RunningJob
 from kbsync.settings import Settings, load_settings
 from ops.bench.peers.driver import Request, Work, arguments, produce
 from ops.serve import scan, serve_workers
+from ratelimits.limits import Limit, UnitKind
+from ratelimits.scope import ThrottleScope
+from ratelimits.throttle import ComeBackAt
 from workers.run_unit import UnitRunner
 from workers.runtime import Runtime
 
 QUEUE = QueueName.SYNC
 DONE = Completed({"status": "done"})
+THROTTLED_SCOPE = ThrottleScope("notion", UnitKind.DOCUMENT_SYNC, 1, 1)
+THROTTLED_LIMIT = Limit(4, 3_600)  # a window that does not end while commands are counted
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +39,11 @@ class BenchRunner(UnitRunner):
 
     async def run(self, job: RunningJob) -> JobEnd:
         unit_request_adapter.validate_python(dict(job.payload), strict=False)
+        if self.work.kind == "throttled":
+            answer = await self.windows.throttle.take(THROTTLED_SCOPE, THROTTLED_LIMIT, job.job_id)
+            if isinstance(answer, ComeBackAt):
+                await self.work.run(job.job_id)
+                return DelayJob(answer.until, answer.reason)
         await self.work.run(job.job_id)
         return DONE
 

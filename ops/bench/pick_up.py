@@ -73,10 +73,10 @@ def pick_ups(place: Arena, one: Contestant, count: int) -> Waits:
     return Waits(quantiles(waits, n=2)[0], quantiles(waits, n=100)[98])
 
 
-def stamps(driver: Driver, count: int) -> dict[str, int]:
+def stamps(driver: Driver, count: int, within_s: float = WITHIN_S) -> dict[str, int]:
     """Job id -> when, in ns, of the next `count` stamps. Raises NoReport."""
     found: dict[str, int] = {}
-    deadline = time.monotonic() + WITHIN_S
+    deadline = time.monotonic() + within_s
     while len(found) < count:
         report = driver.next(deadline - time.monotonic())
         if report.word == "stamp":

@@ -5,16 +5,22 @@ from __future__ import annotations
 import asyncio
 import os
 import queue
+import shutil
 import signal
 import subprocess
+import sys
+import tempfile
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from kbsync.db.migrate import migrate
+from kbsync.db.pool import Database
+from kbsync.library.principals import Role, create_token
 from ops.bench.contestants import ROOT, Contestant
 from ops.embedded import process
 from ops.embedded.postgres import EmbeddedPostgres
@@ -40,21 +46,68 @@ def postgres_up(folder: Path) -> Iterator[str]:
 @contextmanager
 def redis_up(folder: Path, binary: Path | None = None) -> Iterator[EmbeddedRedis]:
     """A new, empty server with the settings that the embedded profile ships; gone with its data afterwards."""
-    number = len(list(folder.glob("redis-*")))
-    server = EmbeddedRedis(folder / f"redis-{number}", keep=True, binary=binary)
+    data = Path(tempfile.mkdtemp(prefix="redis-", dir=folder))
+    server = EmbeddedRedis(data, keep=True, binary=binary)
     server.start()
     try:
         yield server
     finally:
         server.kill()
-        for file in (folder / f"redis-{number}").rglob("*.aof"):
-            file.unlink(missing_ok=True)
+        shutil.rmtree(data, ignore_errors=True)
 
 
 def environment(**settings: str) -> dict[str, str]:
     """This process's environment with `settings` as the only KBSYNC_ variables: an operator's own stay out of figures."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("KBSYNC_")}
     return own | settings | {"PYTHONUNBUFFERED": "1"}
+
+
+@dataclass(frozen=True)
+class Kbsync:
+    """A process of ours, started by the command line. `port`: where its HTTP is, when it has one."""
+
+    process: subprocess.Popen[bytes]
+    log: Path
+    port: int
+
+
+@contextmanager
+def kbsync_up(folder: Path, verb: str, *arguments: str, **settings: str) -> Iterator[Kbsync]:
+    """`kbsync api` or `kbsync worker`, embedded profile, ready; stopped afterwards."""
+    port = process.free_port()
+    log = folder / f"{verb}-{port}.log"
+    where = ("--port" if verb == "api" else "--health-port", str(port))
+    command = [sys.executable, "-m", "ops.cli", verb, *arguments, *where]
+    started = process.start(command, log, env=environment(KBSYNC_PROFILE="embedded", **settings))
+    try:
+        process.wait_until(lambda: _is_ready(port), started, log, f"kbsync {verb}")
+        yield Kbsync(started, log, port)
+    finally:
+        process.stop(started, signal.SIGTERM, wait_s=15)
+
+
+def _is_ready(port: int) -> bool:
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=2) as answer:
+            ready: bool = answer.status == 200
+            return ready
+    except OSError:  # refused, or urllib's word for another status
+        return False
+
+
+def new_token(database_url: str, *roles: Role) -> str:
+    """A new API token with these roles."""
+
+    async def make() -> str:
+        database = await Database.open(database_url, max_size=1)
+        try:
+            async with database.fleet() as connection:
+                made = await create_token(connection, f"bench-{time.monotonic_ns()}", roles=roles)
+                return made.text
+        finally:
+            await database.close()
+
+    return asyncio.run(make())
 
 
 @dataclass(frozen=True)
@@ -128,11 +181,13 @@ class Arena:
     database_url: str
     payload_bytes: int
     concurrency: int
+    settings: Mapping[str, str] = field(default_factory=dict)  # of kbsync's worker, beside the shipped ones
 
     @contextmanager
     def worker(self, contestant: Contestant, url: str, work: str) -> Iterator[Driver]:
         arguments = ["worker", "--work", work, "--concurrency", str(self.concurrency), *contestant.arguments]
-        driver = Driver(contestant, url, arguments, self.folder, {"KBSYNC_DATABASE_URL": self.database_url})
+        settings = {"KBSYNC_DATABASE_URL": self.database_url, **self.settings}
+        driver = Driver(contestant, url, arguments, self.folder, settings)
         try:
             yield driver
         finally:

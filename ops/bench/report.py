@@ -60,6 +60,8 @@ def section(figure: Figure, run: Circumstances) -> str:
 
 
 def _row(row: Row) -> str:
+    if row.text:
+        return f"| {row.what} | {row.text} | | | 1 |"
     if row.sample is None:
         return f"| {row.what} | not measured{f': {row.note}' if row.note else ''} | | | |"
     one = row.sample

@@ -44,6 +44,13 @@ TABLE: tuple[Measurement, ...] = (
     Measurement("PF-02", "ops.bench.io_jobs"),
     Measurement("PF-03", "ops.bench.pick_up"),
     Measurement("PF-04", "ops.bench.enqueueing"),
+    Measurement("PF-05", "ops.bench.api_rate"),
+    Measurement("PF-06", "ops.bench.memory"),
+    Measurement("PF-07", "ops.bench.million"),
+    Measurement("PF-08", "ops.bench.throttling"),
+    Measurement("PF-09", "ops.bench.crash"),
+    Measurement("PF-14", "ops.bench.resting"),
+    Measurement("RB-05", "ops.bench.soak", by_default=False),
 )
 
 

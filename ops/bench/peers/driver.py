@@ -23,6 +23,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+WORK = ("noop", "sleep", "stamp", "hang", "throttled")  # the last one is kbsync's alone
 BATCH = 1_000
 SLEEP_S = 0.05
 REPORT_EVERY_S = 0.02
@@ -111,7 +112,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser()
     parser.add_argument("url")
     parser.add_argument("command", choices=("worker", "bulk", "single", "ping"))
-    parser.add_argument("--work", default="noop", choices=("noop", "sleep", "stamp", "hang"))
+    parser.add_argument("--work", default="noop", choices=WORK)
     parser.add_argument("--concurrency", type=int, default=100)
     parser.add_argument("--count", type=int, default=1_000)
     parser.add_argument("--payload-bytes", type=int, default=200)
