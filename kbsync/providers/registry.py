@@ -9,6 +9,7 @@ from kbsync.domain.errors import UnknownProvider
 from kbsync.http.client import SafeClient
 from kbsync.providers.contract import Provider, SourceSetup
 from kbsync.providers.files.provider import FilesProvider
+from kbsync.providers.intercom.provider import IntercomProvider
 from kbsync.providers.scribe.provider import ScribeProvider
 from kbsync.providers.website.provider import WebsiteProvider
 
@@ -30,6 +31,7 @@ Factory = Callable[[SourceSetup, ProviderEnvironment], Provider]
 
 FACTORIES: Mapping[str, Factory] = {
     "files": lambda setup, environment: FilesProvider(setup, environment.files_roots),
+    "intercom": lambda setup, environment: IntercomProvider(setup, environment.client_of(setup)),
     "scribe": lambda setup, environment: ScribeProvider(setup, environment.client_of(setup)),
     "website": lambda setup, environment: WebsiteProvider(setup, environment.client_of(setup)),
 }

@@ -55,8 +55,8 @@ class FakeScribe(FakeApi):
             if (kind is None or document.get("type") == kind) and (not teams or document["team"]["id"] in teams)
         ]
         if self.has_empty_page and offset == limit:  # nothing stands at these offsets; the list goes on behind them
-            link = self._link(asked, limit, 2 * limit)
-            return web.json_response({"count": len(chosen), "next": link, "results": []})
+            behind = self._link(asked, limit, 2 * limit)
+            return web.json_response({"count": len(chosen), "next": behind, "results": []})
         first = offset - limit if self.has_empty_page and offset else offset
         results = chosen[first : first + limit]
         following = offset + limit if first + limit < len(chosen) else None

@@ -56,9 +56,13 @@ class _Links:
 _SILENT = frozenset({"empty link", "not http or https"})
 
 
-def read_markup(tree: LexborHTMLParser, url: str, robot: str) -> Markup:
-    """The markup of the page that answered at `url`, flat if it was deep (`nesting`). `robot` is our product token.
-    The tree stays as it is."""
+def read_markup(html: str, url: str, robot: str) -> Markup:
+    """The markup of the page that answered at `url`, flat if it was deep (`nesting`). `robot` is our product token."""
+    return markup_of(LexborHTMLParser(html), url, robot)
+
+
+def markup_of(tree: LexborHTMLParser, url: str, robot: str) -> Markup:
+    """As `read_markup`, of a tree, which stays as it is."""
     own = judge_link(url, "")
     links = _Links(_base(tree, url), own.identity if isinstance(own, Found) else url)
     canonicals: dict[str, Found] = {}

@@ -6,8 +6,6 @@ import re
 from collections import Counter
 from dataclasses import dataclass, replace
 
-from selectolax.lexbor import LexborHTMLParser
-
 from kbsync.domain.text import storable
 from kbsync.domain.url_identity import Found
 from kbsync.domain.url_scope import path_of
@@ -17,7 +15,7 @@ from kbsync.providers.html import document_of, parsed
 from kbsync.providers.nesting import flattened, measure
 from kbsync.providers.website.charset import decode
 from kbsync.providers.website.gateway import media_type
-from kbsync.providers.website.links import Markup, header_canonicals, header_directives, read_markup
+from kbsync.providers.website.links import Markup, header_canonicals, header_directives, markup_of, read_markup
 
 _NO_MARKUP = Markup((), Counter(), (), frozenset(), False)
 _NOT_FOUND = re.compile(
@@ -56,9 +54,10 @@ def read_page(response: Response, robot: str) -> PageReading:
     nesting = measure(html)
     flat = flattened(html) if nesting.is_deep else html
     page = parsed(flat) if nesting.is_costly else parsed(html, nesting)
-    # One tree serves both readers of an ordinary page.
-    tree = page.tree if page.is_whole and flat is html else LexborHTMLParser(flat)
-    markup = read_markup(tree, response.url, robot)
+    if page.is_whole and flat is html:  # one tree serves both readers of an ordinary page
+        markup = markup_of(page.tree, response.url, robot)
+    else:
+        markup = read_markup(flat, response.url, robot)
     document = document_of(page, base_url=response.url)
     detail = None
     if not document.markdown.strip():
