@@ -106,5 +106,13 @@ class ActionRefused(KbsyncError):
         self.to = to
 
 
+class GoTo(KbsyncError):
+    """Instead of a page: the one page of ours that the person looked for."""
+
+    def __init__(self, to: str) -> None:
+        super().__init__(to)
+        self.to = to
+
+
 class NotHere(KbsyncError):
     """There is no such thing (any more); the message says what and why to a person."""

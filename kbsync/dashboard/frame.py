@@ -9,10 +9,12 @@ from kbsync.domain.errors import FlagStoreUnavailable
 from kbsync.flags.kill_switch import KillSwitchState, Pause
 from kbsync.library import organizations
 from kbsync.library.dashboard_sessions import Notice, take_notice
+from kbsync.library.paused_work import skipped_since
 
 KEYS_COOKIE = "kbsync_keys"
 THEME_COOKIE = "kbsync_theme"
 THEMES = ("light", "dark")
+MOST_SKIPPED_COUNTED = 10_000
 
 
 @dataclass(frozen=True)
@@ -68,13 +70,14 @@ class Frame:
     keys_on: bool
     switch: KillSwitchState | None
     pauses: list[tuple[Pause, str]]
+    skipped: str | None  # units, since the pause that the banner names
     notice: Notice | None
     can_act: bool
     can_switch: bool
 
 
 async def frame_of(ask: Ask, *, with_notice: bool = True) -> Frame:
-    """At most one look at the flag, one at its notes, one at names and one at the notice, whatever the page."""
+    """At most one look at the flag, one at its notes, one at names, one at what it skipped and one at the notice."""
     switch, pauses = await _switch(ask)
     notice = None
     if with_notice and ask.session.digest is not None:
@@ -93,6 +96,7 @@ async def frame_of(ask: Ask, *, with_notice: bool = True) -> Frame:
         keys_on=ask.request.cookies.get(KEYS_COOKIE) != "off",
         switch=switch,
         pauses=pauses,
+        skipped=await _skipped(ask, pauses),
         notice=notice,
         can_act=ask.may(Access.ACT) or ask.may(Access.ACT_ON_KNOWLEDGE),
         can_switch=ask.may(Access.ACT),
@@ -114,6 +118,19 @@ async def _switch(ask: Ask) -> tuple[KillSwitchState | None, list[tuple[Pause, s
     return state, pauses + [
         (one, names.get(one.organization_id or 0, f"organization {one.organization_id}")) for one in shown
     ]
+
+
+async def _skipped(ask: Ask, pauses: list[tuple[Pause, str]]) -> str | None:
+    """How many units were skipped since the first pause of the banner, in words; None where nobody knows since when."""
+    if not pauses or pauses[0][0].since is None:
+        return None
+    pause, since = pauses[0][0], pauses[0][0].since
+    organization_id = ask.organization_id if pause.organization_id is None else pause.organization_id
+    if pause.organization_id is not None and len(pauses) > 1:
+        return None  # the banner speaks of several, whose pauses began at different times
+    async with ask.services.database.fleet() as connection:
+        many = await skipped_since(connection, since, organization_id, MOST_SKIPPED_COUNTED)
+    return f"{many:,}" if many < MOST_SKIPPED_COUNTED else f"{many:,} or more"
 
 
 def _menu(ask: Ask) -> list[tuple[str, list[Entry]]]:

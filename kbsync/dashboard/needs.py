@@ -205,7 +205,7 @@ def _failed_sources(standing: Standing) -> list[Need]:
         named = ", ".join(f"{_named(one)} ({one.organization})" for one in standing.failed_sources[:2])
         what = f"{count(standing.failed_sources_many, 'source')} failed to sync."
         why = f"{named} and {standing.failed_sources_many - len(standing.failed_sources[:2])} more say why on their pages."
-        return [Need("s-failed", what, why, "/sources?state=failed", "See the sources")]
+        return [Need("s-failed", what, why, "/sources?status=failed", "See the sources")]
     return [
         Need(
             "s-failed",
@@ -222,7 +222,7 @@ def _held(standing: Standing) -> list[Need]:
     if standing.held_many > NAMED:
         what = f"{count(standing.held_many, 'removal waits', 'removals wait')} for approval."
         why = "Listings were complete and lack much of what was there. Until somebody looks, nothing is removed."
-        return [Need("s-blocked", what, why, "/sources?state=held", "See the sources")]
+        return [Need("s-blocked", what, why, "/sources?status=held", "See the sources")]
     return [
         Need(
             "s-blocked",

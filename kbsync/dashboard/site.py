@@ -13,7 +13,7 @@ from aiohttp import web
 
 from kbsync.dashboard import rendering
 from kbsync.dashboard.answers import Handler, bare, form_of, html, see_other, unavailable, with_headers
-from kbsync.dashboard.ask import Access, ActionRefused, Ask, NotHere, may
+from kbsync.dashboard.ask import Access, ActionRefused, Ask, GoTo, NotHere, may
 from kbsync.dashboard.bulk import BulkRunner
 from kbsync.dashboard.frame import Frame, frame_of
 from kbsync.dashboard.live import Streams
@@ -82,6 +82,8 @@ def _page_handler(page: Page) -> Handler:
             context = await page.read(ask)
             frame = await frame_of(ask)
             return html(request, page.template, {**context, **_around(ask, frame), "live": page.live})
+        except GoTo as found:
+            return see_other(found.to)
         except NotHere as error:
             assert session is not None
             return await _sorry(request, session, 404, "Nothing here", str(error))

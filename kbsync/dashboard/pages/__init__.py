@@ -8,6 +8,7 @@ from kbsync.dashboard.pages import (
     crawls,
     documents,
     job,
+    kill_switch,
     overview,
     preferences,
     queue,
@@ -15,11 +16,13 @@ from kbsync.dashboard.pages import (
     queues,
     search,
     sources,
+    throttles,
     workers,
 )
 
 PAGES: tuple[Page, ...] = (
     *overview.PAGES,
+    *throttles.PAGES,
     *preferences.PAGES,
     *sources.PAGES,
     *documents.PAGES,
@@ -31,4 +34,11 @@ PAGES: tuple[Page, ...] = (
     *bulk.PAGES,
     *workers.PAGES,
 )
-ACTIONS: tuple[Action, ...] = (*preferences.ACTIONS, *sources.ACTIONS, *queue_acts.ACTIONS, *bulk.ACTIONS)
+ACTIONS: tuple[Action, ...] = (
+    *preferences.ACTIONS,
+    *sources.ACTIONS,
+    *queue_acts.ACTIONS,
+    *bulk.ACTIONS,
+    *throttles.ACTIONS,
+    *kill_switch.ACTIONS,
+)
