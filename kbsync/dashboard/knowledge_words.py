@@ -203,6 +203,36 @@ def _ago(value: datetime | None, now: datetime) -> str:
     return str(ago(value, now).striptags()) if value else ""
 
 
+@dataclass(frozen=True)
+class HeldRemoval:
+    """A removal that waits, as the run stored it (LS-09); numbers of a row that somebody else wrote are 0."""
+
+    run: int
+    count: int
+    of: int
+    titles: list[str]
+    since: datetime | None
+    why: str
+
+    @classmethod
+    def of_source(cls, stored: Mapping[str, object] | None) -> HeldRemoval | None:
+        if stored is None:
+            return None
+        titles = stored.get("titles")
+        try:
+            since = datetime.fromisoformat(str(stored.get("since")))
+        except ValueError:
+            since = None
+        return cls(
+            run=number_of(stored, "run") or 0,
+            count=number_of(stored, "count") or 0,
+            of=number_of(stored, "of") or 0,
+            titles=[str(title) for title in titles] if isinstance(titles, list) else [],
+            since=since if since is not None and since.tzinfo is not None else None,
+            why=str(stored.get("why") or "many would go at once").rstrip("."),
+        )
+
+
 def next_due(source: SourceLine, now: datetime) -> datetime | None:
     """When the daily scan asks for it; None when the scan passes it by."""
     wanted = source.daily_tick is True if source.type == "intercom" else source.daily_tick is not False

@@ -42,6 +42,8 @@ DOCUMENT_STATES = (
     ("unchunked", "Waits for chunks"),
     ("searchable", "Searchable"),
 )
+DOCUMENTS = 25
+CRAWLS = 3  # newest; the others have their own page
 MISSING = "There is no such source, or it is another organization’s."
 
 
@@ -110,9 +112,15 @@ async def source(ask: Ask) -> Mapping[str, Any]:
             raise NotHere(MISSING)
         if not is_stream(ask):
             documents = await source_pages.source_documents(
-                connection, organization_id, source_id, text=text or None, state=state or None, after_id=after
+                connection,
+                organization_id,
+                source_id,
+                text=text or None,
+                state=state or None,
+                after_id=after,
+                limit=DOCUMENTS,
             )
-            crawls, _ = await crawl_views.crawl_list(connection, organization_id, source_id=source_id, limit=10)
+            crawls, _ = await crawl_views.crawl_list(connection, organization_id, source_id=source_id, limit=CRAWLS)
             context = {
                 "documents": [(line, words.document_standing(line)) for line in documents.lines],
                 "more": address(f"/sources/{source_id}", text=text, state=state, after=documents.after)
@@ -134,6 +142,7 @@ async def source(ask: Ask) -> Mapping[str, Any]:
         "where": words.address_of(row.config),
         "standing": words.standing_of(row, ask.now),
         "next": words.next_due(row, ask.now),
+        "held": words.HeldRemoval.of_source(row.held_removal),
         "job": job,
         "sync_id": sync_id,
         "paused": await _paused(ask, organization_id),

@@ -4,7 +4,9 @@ select document.id, document.organization_id, organization.name as organization,
     source.name as source, coalesce(source.type, document.source_type) as source_type, source.sync_status as source_status,
     document.external_id, document.title, document.url, document.language, octet_length(document.content) as bytes,
     document.content_hash, document.content_truncated as truncated, document.unreadable_reason, document.created_at,
-    document.last_synced_at, document.chunks_synced_at, document.discarded_at, document.source_changed_at,
+    coalesce(document.last_synced_at, case when document.seen_in_run = source.sync_run then source.last_synced_at end)
+        as last_synced_at,
+    document.chunks_synced_at, document.discarded_at, document.source_changed_at,
     document.source_version,
     (select count(*) from document_chunks chunk
         where chunk.organization_id = $1 and chunk.source_type = 'KnowledgeBaseDocument' and chunk.source_id = $2) as chunks,
@@ -51,7 +53,8 @@ limit $4;
 -- Where these documents come from.
 select document.id, source.id as source_id, source.name as source,
     coalesce(source.type, document.source_type) as source_type, source.sync_status as source_status,
-    document.last_synced_at
+    coalesce(document.last_synced_at, case when document.seen_in_run = source.sync_run then source.last_synced_at end)
+        as last_synced_at
 from knowledge_base_documents document
 left join knowledge_base_sources source
     on source.organization_id = document.organization_id and source.id = document.source_id and source.discarded_at is null

@@ -88,9 +88,12 @@ left join kbsync.unit_requests unit on unit.organization_id = source.organizatio
 where source.organization_id = $1 and source.id = $2 and source.discarded_at is null;
 
 -- name: source_documents
--- A keyset page of a source's kept documents; $6 rows are looked at, and no text is read.
-select document.id, document.title, document.url, document.last_synced_at, document.chunks_synced_at,
-    document.unreadable_reason, coalesce(document.content <> '', false) as has_content,
+-- A keyset page of a source's kept documents; $6 rows are looked at, and no text is read. Where the listing itself brings
+-- the texts, a document that the last run saw was read by that run.
+select document.id, document.title, document.url,
+    coalesce(document.last_synced_at, case when document.seen_in_run = source.sync_run then source.last_synced_at end)
+        as last_synced_at,
+    document.chunks_synced_at, document.unreadable_reason, coalesce(document.content <> '', false) as has_content,
     document.content_truncated as truncated
 from (
     select * from knowledge_base_documents
@@ -98,6 +101,7 @@ from (
     order by id
     limit $6
 ) document
+join knowledge_base_sources source on source.organization_id = document.organization_id and source.id = document.source_id
 where ($4::text is null or document.title ilike $4 or document.url ilike $4)
     and case $5::text
         when 'unreadable' then document.unreadable_reason is not null
