@@ -8,7 +8,7 @@ import os
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -37,11 +37,12 @@ class NotStarted(KbsyncError):
 
 @dataclass
 class UpStack:
-    """A running stack: where it is, its admin token, and the supervisor of its processes."""
+    """A running stack: where it is, its admin token, where its metrics are, and the supervisor of its processes."""
 
     servers: Servers
     api_url: str
     token: str
+    metrics_urls: Sequence[str]
     supervisor: Supervisor
 
 
@@ -76,12 +77,15 @@ def processes_up(
     supervisor = Supervisor(child_environment(environment, settings, state, servers), state.logs, say)
     try:
         supervisor.start("api", "api", "--port", str(port))
-        supervisor.start("worker", "worker")
-        supervisor.start("scheduler", "scheduler")
+        metrics_urls = [f"{api_url}/metrics"]
+        for part in ("worker", "scheduler"):
+            health_port = free_port()
+            supervisor.start(part, part, "--health-port", str(health_port))
+            metrics_urls.append(f"http://{settings.health_host}:{health_port}/metrics")
         _wait_until_ready(api_url, supervisor)
         roots = files_roots(settings, state)
         remember_running(state, Running(os.getpid(), servers.database_url, servers.redis_url, api_url, roots))
-        yield UpStack(servers, api_url, state.secret(ADMIN_TOKEN_FILE) or "", supervisor)
+        yield UpStack(servers, api_url, state.secret(ADMIN_TOKEN_FILE) or "", metrics_urls, supervisor)
     finally:
         supervisor.stop()
 
@@ -97,6 +101,7 @@ def run_up(settings: Settings, state: LocalState, port: int, environment: Mappin
         print(f"kbsync is up after {time.monotonic() - started:.1f} s")
         print(f"  dashboard {stack.api_url}/   (sign in with the token)")
         print(f"  token     {stack.token}")
+        print(f"  metrics   {' '.join(stack.metrics_urls)}   (the token as bearer)")
         print(f"  Postgres  {servers.database_url}")
         print(f"  Redis     {servers.redis_url}")
         print(f"  data      {state.folder}   logs in {state.logs}")
