@@ -83,12 +83,10 @@ class Client:
     async def _exchange(self) -> None:
         token = f"bench-{next(self._numbers)}"
         arguments = exchange_arguments(token, 60_000, STEP, self._ended, 3, Retention())
-        claimed = read_exchange(
-            await run_script(self._queue.redis, "exchange", self._queue.keys.all, arguments)
-        ).claimed
+        claimed = read_exchange(await run_script(self._queue.redis, "exchange", self._queue.keys.all, arguments))
         runs = [
-            Run(id_text(claimed[at]), token, claimed[at + 1], claimed[at + 2], 3, 0, lambda run: None)
-            for at in range(0, len(claimed), 3)
+            Run(id_text(job_id), token, payload or b"", None, 3, 0, lambda run: None)
+            for job_id, payload in zip(claimed.ids, claimed.payloads, strict=True)
         ]
         assert len(runs) == STEP
         self._ended = [finish_of_value(run, Completed(), int(time.time() * 1000)) for run in runs]
