@@ -37,7 +37,7 @@ def deserialize(data: bytes) -> dict[str, Any]:
     if data[:2] == b'["':
         return _result_dict(decode_record("", data))
     stored = decode_request(data)
-    return {"t": None, "f": stored.kind, "a": stored.args, "k": stored.kwargs, "et": stored.enqueued_ms}
+    return {"t": None, "f": stored.kind, "a": stored.args, "k": dict(stored.kwargs), "et": stored.enqueued_ms}
 
 
 def _result_dict(record: JobRecord) -> dict[str, Any]:
@@ -49,7 +49,8 @@ def _result_dict(record: JobRecord) -> dict[str, Any]:
     elif record.state is JobState.CANCELLED:
         result = asyncio.CancelledError("cancelled")
     return {
-        "t": record.attempt, "f": record.kind, "a": request.args if request else (), "k": request.kwargs if request else {},
+        "t": record.attempt, "f": record.kind,
+        "a": request.args if request else (), "k": dict(request.kwargs) if request else {},
         "et": record.enqueued_ms, "s": record.state in (JobState.COMPLETED, JobState.SKIPPED), "r": result,
         "st": record.started_ms, "ft": record.ended_ms,
     }  # fmt: skip

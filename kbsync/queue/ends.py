@@ -19,6 +19,7 @@ from kbsync.queue.running import Interrupt, Run
 
 KEPT_ERRORS = 10
 REASON_CHARACTERS = 500
+_NORMAL = PRIORITY_NUMBER[Priority.NORMAL]
 _quoted = lru_cache(maxsize=4096)(json.dumps)
 
 
@@ -42,6 +43,8 @@ class Finish(NamedTuple):
 
 def finish_of_value(run: Run, end: object, ended_ms: int) -> Finish:
     """What a handler returned. Raises TypeError for what is no JobEnd, ValueError for a delay without a time zone."""
+    if type(end) is Completed:  # most do: the quick way
+        return _record(run, "c", storable_result(end.result) if end.result else b"{}", ended_ms, run.attempts)
     match end:
         case Completed(result=result):
             return _record(run, "c", storable_result(result), ended_ms, run.attempts)
@@ -103,17 +106,17 @@ def _record(
 ) -> Finish:
     request = run.request
     if request is None:
-        head = f',{run.attempt},"",{run.started_ms},{run.started_ms},{ended_ms},{PRIORITY_NUMBER[Priority.NORMAL]},"default",'
+        head = f',{run.attempt},"",{run.started_ms},{run.started_ms},{ended_ms},{_NORMAL},"default",'
     else:
         head = (
             f",{run.attempt},{_quoted(request.kind)},{request.enqueued_ms},{run.started_ms},{ended_ms},"
-            f"{PRIORITY_NUMBER[request.priority]},{_quoted(request.tenant)},"
+            f"{request.number},{_quoted(request.tenant)},"
         )
     plain = not (attempts or run.stalls or run.delays or tail)
-    kept = b"null" if letter == "c" or request is None else run.raw
     if plain and letter == "c":
-        end = b"]"
-    elif plain:
+        return Finish(run.job_id, letter, run.lease_token, b"%b%b]" % (head.encode(), result))
+    kept = b"null" if letter == "c" or request is None else run.raw
+    if plain:
         end = b"," + kept + b"]"
     else:
         shown = strictjson.dumps(tail or {key: run.tail[key] for key in ("errors",) if key in run.tail} or None)

@@ -32,18 +32,29 @@ class Exchanged:
     next_ms: int  # -1: nothing is due, leased or windowed
     now_ms: int
     stale: list[int]  # positions, from 0, of finishes that were refused
-    claimed: list[Any]  # job id, payload, meta, job id, ...
+    ids: list[bytes]  # claimed
+    payloads: list[bytes | None]
+    metas: list[bytes | None]  # empty when no job has one
 
 
 def exchange_arguments(
     token: str, lease_ms: int, want: int, finishes: Sequence[Finish], max_stalls: int, retention: Retention
 ) -> list[Any]:
-    arguments: list[Any] = [token, lease_ms, want, len(finishes), max_stalls, *retention.arguments()]
-    for finish in finishes:
-        arguments += (id_bytes(finish.job_id), finish.letter + finish.token, finish.value)
+    """Finishes in their order; neighbours that ended the same way under the same token share one head."""
+    arguments: list[Any] = [token, lease_ms, want, max_stalls, *retention.arguments()]
+    head: tuple[str, str] | None = None
+    count_at = 0
+    for job_id, letter, holder, value in finishes:
+        if head != (letter, holder):
+            head = (letter, holder)
+            arguments += (letter, holder, 0)
+            count_at = len(arguments) - 1
+        arguments[count_at] += 1
+        arguments += (id_bytes(job_id), value)
     return arguments
 
 
 def read_exchange(reply: list[Any]) -> Exchanged:
-    stale = [int(number) - 1 for number in reply[3].split(b",")] if reply[3] else []
-    return Exchanged(reply[0] == 1, reply[1], reply[2], stale, reply[4:])
+    more, next_ms, now_ms, stale, ids, payloads, metas = reply
+    refused = [int(number) - 1 for number in stale.split(b",")] if stale else []
+    return Exchanged(more == 1, next_ms, now_ms, refused, ids, payloads, metas)

@@ -8,8 +8,9 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import repeat
 from typing import Any
 
 import structlog
@@ -20,7 +21,7 @@ from redis.exceptions import RedisError
 from kbsync.domain.errors import SettingsError
 from kbsync.queue.ends import Finish
 from kbsync.queue.exchange import Exchanged, Retention, exchange_arguments, read_exchange
-from kbsync.queue.keys import QueueKeys, id_text
+from kbsync.queue.keys import QueueKeys
 from kbsync.queue.link import Link, MustReconnect, NoScript, Reply, raise_if_error
 from kbsync.queue.scripts import script
 
@@ -31,6 +32,8 @@ ARMED_S = 10
 FIRST_PAUSE_S, LONGEST_PAUSE_S = 0.05, 2.0
 
 log = structlog.get_logger("kbsync.queue")
+
+Claimed = tuple[bytes, bytes | None, bytes | None]  # id, payload, meta
 
 
 @dataclass(frozen=True)
@@ -43,15 +46,15 @@ class LaneSettings:
 
 
 class Lanes:
-    """`running` says how many jobs run now; `start` (id, token, payload, meta) takes a claimed job; `refused` hears the id
-    of a finish that came too late. `accepting` false: nothing more is claimed. `idle` is set when nothing runs, ended or
-    is on its way."""
+    """`running` says how many jobs run now; `start` (token, jobs) takes claimed ones; `refused` hears the id of a finish
+    that came too late. `accepting` false: nothing more is claimed. `idle` is set when nothing runs, ended or is on its
+    way."""
 
     def __init__(
         self,
         settings: LaneSettings,
         running: Callable[[], int],
-        start: Callable[[str, str, bytes, bytes], None],
+        start: Callable[[str, Iterable[Claimed]], None],
         refused: Callable[[str], None],
     ) -> None:
         self._settings = settings
@@ -90,7 +93,9 @@ class Lanes:
 
     def finish(self, finish: Finish) -> None:
         self._ended.append(finish)
-        self.kick()
+        if not self._pump_scheduled:
+            self._pump_scheduled = True
+            self.loop.call_soon(self._pump)
 
     # Connections
 
@@ -134,7 +139,7 @@ class Lanes:
             self._unsure = tokens
             raise
         for at in range(0, len(reply), 4):
-            self._start(id_text(reply[at]), reply[at + 1].decode(), reply[at + 2], reply[at + 3])
+            self._start(reply[at + 1].decode(), [(reply[at], reply[at + 2], reply[at + 3])])
 
     # Pump
 
@@ -213,9 +218,9 @@ class Lanes:
 
     def _take_in(self, answer: Exchanged, token: str, *, asked: bool) -> None:
         self._clock_offset_ms = answer.now_ms - time.time() * 1000
-        claimed = answer.claimed
-        for at in range(0, len(claimed), 3):
-            self._start(id_text(claimed[at]), token, claimed[at + 1], claimed[at + 2])
+        if answer.ids:
+            metas = answer.metas or repeat(None, len(answer.ids))
+            self._start(token, zip(answer.ids, answer.payloads, metas, strict=True))
         if asked or answer.more:
             self._more = answer.more
         self.look_in(answer.next_ms)

@@ -153,7 +153,7 @@ class QueueOperator:
             else:
                 ids.append(job_id)
                 options = f"{PRIORITY_NUMBER[record.priority]}|0|f|{tenant_key(record.tenant)}|{record.index_id}"
-                arguments += [id_bytes(job_id), strictjson.dumps(record.request), options]
+                arguments += [options, 1, id_bytes(job_id), strictjson.dumps(record.request)]
         if ids:
             letters = await run_script(self.queue.redis, "enqueue", self.queue.keys.all, arguments)
             self._count(report, ids, letters)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,24 +11,22 @@ from redis.asyncio import Redis
 
 from kbsync.domain.states import JobState
 from kbsync.queue import strictjson
-from kbsync.queue.encoding import PRIORITY_NUMBER, encode_request, tenant_key
+from kbsync.queue.encoding import encode_request
+from kbsync.queue.groups import enqueue_arguments
 from kbsync.queue.jobs import Enqueued, EnqueueOutcome, JobRequest
 from kbsync.queue.keys import QueueKeys, id_bytes
 from kbsync.queue.listing import Listing
-from kbsync.queue.scripts import Argument, run_script, run_scripts
+from kbsync.queue.scripts import run_script, run_scripts
 from kbsync.queue.views import JobDetail, JobFilter, Page, ended_detail, live_detail, live_view
 
-MAX_GROUP = 250
-MAX_GROUP_BYTES = 1024 * 1024
-SPLIT_GROUP = 100  # of a batch over 250: a script of 100 stays under 2 ms
-
 _OUTCOMES = {
-    "c": EnqueueOutcome.CREATED,
-    "q": EnqueueOutcome.ALREADY_QUEUED,
-    "a": EnqueueOutcome.ALREADY_QUEUED,
-    "r": EnqueueOutcome.REPLACED,
-    "d": EnqueueOutcome.ALREADY_DONE,
+    ord("c"): EnqueueOutcome.CREATED,
+    ord("q"): EnqueueOutcome.ALREADY_QUEUED,
+    ord("a"): EnqueueOutcome.ALREADY_QUEUED,
+    ord("r"): EnqueueOutcome.REPLACED,
+    ord("d"): EnqueueOutcome.ALREADY_DONE,
 }
+_AGAIN = ord("a")
 
 
 @dataclass(frozen=True)
@@ -77,13 +75,11 @@ class FleetQueue:
         if not requests:
             return []
         now = int(time.time() * 1000)  # shown only; scores use Redis's clock
-        encoded = [(request.job_id, encode_request(request, now), _options(request)) for request in requests]
-        letters: list[str] = []
-        for reply in await run_scripts(self.redis, "enqueue", self.keys.all, list(_groups(encoded))):
-            assert isinstance(reply, bytes)
-            letters.extend(reply.decode())
+        encoded = [encode_request(request, now) for request in requests]
+        groups = list(enqueue_arguments(requests, encoded))
+        letters = b"".join(await run_scripts(self.redis, "enqueue", self.keys.all, groups))
         return [
-            Enqueued(request.job_id, _OUTCOMES[letter], rerun=letter == "a")
+            Enqueued(request.job_id, _OUTCOMES[letter], letter == _AGAIN)
             for request, letter in zip(requests, letters, strict=True)
         ]
 
@@ -138,23 +134,3 @@ class FleetQueue:
             (entry_id.decode(), {name.decode(): ids.decode("utf-8", "replace").split() for name, ids in fields.items()})
             for entry_id, fields in entries
         ]
-
-
-def _options(request: JobRequest) -> str:
-    modes = ("-", "r") if request.replace_finished else ("k", "b")
-    mode = modes[request.rerun_if_active]
-    return f"{PRIORITY_NUMBER[request.priority]}|{request.delay_ms}|{mode}|{tenant_key(request.tenant)}"
-
-
-def _groups(encoded: list[tuple[str, bytes, str]]) -> Iterator[list[Argument]]:
-    size = sum(len(payload) for _, payload, _ in encoded)
-    most = MAX_GROUP if len(encoded) <= MAX_GROUP and size <= MAX_GROUP_BYTES else SPLIT_GROUP
-    group: list[Argument] = []
-    used = 0
-    for job_id, payload, options in encoded:
-        if group and (len(group) >= 3 * most or used + len(payload) > MAX_GROUP_BYTES):
-            yield group
-            group, used = [], 0
-        group += [job_id, payload, options]
-        used += len(payload)
-    yield group

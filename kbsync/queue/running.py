@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from enum import StrEnum
+from types import MappingProxyType
+from typing import Any
 
 from kbsync.domain.errors import PayloadRefused, UnknownRequestVersion
 from kbsync.domain.requests import REQUEST_VERSION, Priority
@@ -12,6 +14,7 @@ from kbsync.queue.encoding import DEFAULT_TENANT, StoredRequest, decode_request
 from kbsync.queue.views import read_meta
 
 NOTE_CHARACTERS = 500
+_NEVER_RAN: tuple[int, int, int, Mapping[str, Any]] = (0, 0, 0, MappingProxyType({}))
 
 
 class Interrupt(StrEnum):
@@ -36,7 +39,7 @@ class Run:
         job_id: str,
         token: str,
         raw: bytes,
-        meta: bytes,
+        meta: bytes | None,
         max_attempts: int,
         started_ms: int,
         changed: Callable[[Run], None],
@@ -45,7 +48,7 @@ class Run:
         self.lease_token = token
         self.raw = raw
         self.started_ms = started_ms
-        self.attempts, self.stalls, self.delays, self.tail = read_meta(meta)
+        self.attempts, self.stalls, self.delays, self.tail = read_meta(meta) if meta else _NEVER_RAN
         self.attempt = self.attempts + 1
         self.is_final_attempt = self.attempt >= max_attempts
         self.request: StoredRequest | None = None
@@ -58,9 +61,12 @@ class Run:
         self.latest_progress: dict[str, object] | None = None
         self._changed = changed
         try:
-            self.request = decode_request(raw)
-            self.payload = self.request.payload
-            _refuse_other_version(self.payload)
+            self.request = request = decode_request(raw)
+            self.payload = payload = request.payload
+            if payload.get("version", REQUEST_VERSION) != REQUEST_VERSION:
+                raise UnknownRequestVersion(
+                    f"request version {payload['version']!r} is not known here, {REQUEST_VERSION} is"
+                )
         except PayloadRefused as error:
             self.refusal = error
 
@@ -88,9 +94,3 @@ class Run:
             self.interrupted_at = now
         if self.task is not None:
             self.task.cancel()
-
-
-def _refuse_other_version(payload: Mapping[str, object]) -> None:
-    version = payload.get("version", REQUEST_VERSION)
-    if version != REQUEST_VERSION:
-        raise UnknownRequestVersion(f"request version {version!r} is not known here, {REQUEST_VERSION} is")

@@ -20,7 +20,7 @@ import random
 import secrets
 import signal
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import arq
@@ -42,8 +42,8 @@ from kbsync.queue.ends import (
 )
 from kbsync.queue.exchange import Retention
 from kbsync.queue.jobs import Abandoned, Handler, RunningJob
-from kbsync.queue.keys import QueueKeys
-from kbsync.queue.lanes import FIRST_PAUSE_S, LONGEST_PAUSE_S, Lanes, LaneSettings
+from kbsync.queue.keys import QueueKeys, id_text
+from kbsync.queue.lanes import FIRST_PAUSE_S, LONGEST_PAUSE_S, Claimed, Lanes, LaneSettings
 from kbsync.queue.running import Interrupt, Run
 from kbsync.queue.tending import Tender
 
@@ -181,50 +181,55 @@ class FleetWorker(arq.Worker):
 
     # Jobs
 
-    def _start(self, job_id: str, token: str, payload: bytes, meta: bytes) -> None:
+    def _start(self, token: str, jobs: Iterable[Claimed]) -> None:
         if self.stopping:
-            self.lanes.finish(finish_put_back(job_id, token))
+            for raw_id, _, _ in jobs:
+                self.lanes.finish(finish_put_back(id_text(raw_id), token))
             return
-        run = Run(
-            job_id, token, payload, meta, self.policy.max_attempts, self.lanes.redis_ms(), self.tender.progress_changed
-        )
-        self.lanes.idle.clear()
-        if not self.runs:
+        runs = self.runs
+        if not runs:
             self.tender.first_run_started()
-        self.runs.pop(job_id, None)  # a run that lost its lease and has not ended yet; the order is by start
-        self.runs[job_id] = run
-        run.deadline = self.loop.time() + self.timeout_s
-        if run.deadline < self._timeouts_at:
-            self._sweep_timeouts_at(run.deadline)
-        run.task = self.loop.create_task(self._perform(run))
+        self.lanes.idle.clear()
+        started_ms = self.lanes.redis_ms()
+        deadline = self.loop.time() + self.timeout_s
+        create_task, changed, most = self.loop.create_task, self.tender.progress_changed, self.policy.max_attempts
+        for raw_id, payload, meta in jobs:
+            job_id = id_text(raw_id)
+            run = Run(job_id, token, payload or b"", meta, most, started_ms, changed)
+            run.deadline = deadline
+            if job_id in runs:  # a run that lost its lease and has not ended yet; the order is by start
+                del runs[job_id]
+            runs[job_id] = run
+            run.task = create_task(self._perform(run))
+        if deadline < self._timeouts_at:
+            self._sweep_timeouts_at(deadline)
 
     async def _perform(self, run: Run) -> None:
         finish: Finish | None
         try:
-            finish = await self._finish_of(run)
+            handler = self.handlers.get(run.kind)
+            if run.refusal is not None or handler is None:
+                finish = self._refuse(run)
+            else:
+                try:
+                    finish = finish_of_value(run, await handler(run), self.lanes.redis_ms())
+                except BaseException as error:  # SystemExit of a handler included: it ends the attempt, not the worker
+                    finish = self._finish_of_raised(run, error)
         except BaseException as error:  # our own fault must not lose the job: its attempt fails
             log.exception("run_failed", queue=self.queue_name, job_id=run.job_id)
             finish = finish_of_error(run, error, self.lanes.redis_ms(), self.policy, random.random())
-        if self.runs.get(run.job_id) is run:
+        held = self.runs.get(run.job_id) is run
+        if held:
             del self.runs[run.job_id]
-            if finish is not None:
-                self.lanes.finish(finish)
-        self.lanes.kick()
+        if held and finish is not None and run.interrupt is not Interrupt.LEASE_LOST:
+            self.lanes.finish(finish)
+        else:
+            self.lanes.kick()
 
-    async def _finish_of(self, run: Run) -> Finish | None:
-        handler = self.handlers.get(run.kind)
-        if run.refusal is not None:
-            self._tell(run, run.refusal)
-            return finish_refused(run, run.refusal, self.lanes.redis_ms())
-        if handler is None:
-            unknown = LookupError(f"no handler for kind {run.kind!r} in queue {self.queue_name}")
-            self._tell(run, unknown)
-            return finish_refused(run, unknown, self.lanes.redis_ms())
-        try:
-            finish = finish_of_value(run, await handler(run), self.lanes.redis_ms())
-        except BaseException as error:  # SystemExit of a handler included: it ends the attempt, not the worker
-            return self._finish_of_raised(run, error)
-        return None if run.interrupt is Interrupt.LEASE_LOST else finish
+    def _refuse(self, run: Run) -> Finish:
+        refusal: Exception = run.refusal or LookupError(f"no handler for kind {run.kind!r} in queue {self.queue_name}")
+        self._tell(run, refusal)
+        return finish_refused(run, refusal, self.lanes.redis_ms())
 
     def _finish_of_raised(self, run: Run, error: BaseException) -> Finish | None:
         now_ms = self.lanes.redis_ms()

@@ -106,13 +106,13 @@ async def ask(redis: Redis, *command: str | int) -> Any:
 async def claim(queue: FleetQueue, want: int, token: str = "t", lease_ms: int = 60_000, *finishes: object) -> list[str]:
     """One bare exchange, as a worker that then does nothing: answers the claimed ids in order."""
     reply = await exchange(queue, want, token, lease_ms, *finishes)
-    return [job_id.decode() for job_id in reply[4::3]]
+    return [job_id.decode() for job_id in reply[4]]
 
 
 async def exchange(queue: FleetQueue, want: int, token: str = "t", lease_ms: int = 60_000, *finishes: Any) -> list[Any]:
     """`finishes` are (id, letter + token, value)."""
-    flat = [part for finish in finishes for part in finish]
-    arguments = [token, lease_ms, want, len(finishes), 3, 10_000, 86_400_000, 50_000, 86_400_000, 1 << 26, *flat]
+    flat = [part for job_id, end, value in finishes for part in (end[0], end[1:], 1, job_id, value)]
+    arguments = [token, lease_ms, want, 3, 10_000, 86_400_000, 50_000, 86_400_000, 1 << 26, *flat]
     reply = await run_script(queue.redis, "exchange", queue.keys.all, arguments)
     assert isinstance(reply, list)
     return reply

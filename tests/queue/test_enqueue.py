@@ -152,8 +152,8 @@ async def test_an_edit_during_a_delayed_run_is_read_by_the_next_run_and_costs_no
     await claim(queue, 1)
     await queue.enqueue([a_request("j", payload={"v": 2}, rerun=True)])
     reply = await exchange(queue, 1, "u", 1000, ("j", "dt", "0 {}"))
-    assert reply[4] == b"j"
-    assert b'"v":2' in reply[5]
+    assert reply[4] == [b"j"]
+    assert b'"v":2' in reply[5][0]
     await exchange(queue, 1, "v", 1000, completed("j", "u"))
     assert (await queue.counts()).completed == 1
 
@@ -230,3 +230,28 @@ async def test_a_kept_finished_job_answers_already_done_when_asked_not_to_replac
     assert await outcomes(queue, a_request("j", replace_finished=False)) == [DONE]
     assert await outcomes(queue, a_request("j", replace_finished=False, rerun=True)) == [DONE]
     assert await outcomes(queue, a_request("j")) == [REPLACED]
+
+
+@pytest.mark.spec("QU-02", "QU-04")
+async def test_a_batch_of_all_sorts_is_answered_in_its_order_and_kept_in_its_order(
+    queue: FleetQueue, redis: Redis
+) -> None:
+    await queue.enqueue([a_request("done"), a_request("here", tenant="t9")])
+    await claim(queue, 1)
+    await exchange(queue, 0, "x", 1000, completed("done"))
+    batch = [
+        a_request("a1", tenant="a"), a_request("a2", tenant="a"), a_request("here", tenant="b"), a_request("b1", tenant="b"),
+        a_request("done", replace_finished=False), a_request("done"), a_request("a1", tenant="a"),
+        a_request("late", delay_ms=60_000), a_request("late2", delay_ms=60_000), a_request("a3", tenant="a"),
+    ]  # fmt: skip
+    answers = await queue.enqueue(batch)
+    assert [answer.job_id for answer in answers] == [request.job_id for request in batch]
+    assert [str(answer.outcome) for answer in answers] == [
+        "created", "created", "already_queued", "created", "already_done", "replaced", "already_queued",
+        "created", "created", "created",
+    ]  # fmt: skip
+    counts = await queue.counts()
+    assert (counts.waiting, counts.delayed, counts.completed) == (6, 2, 0)
+    order = await claim(queue, 10)
+    assert [job_id for job_id in order if job_id.startswith("a")] == ["a1", "a2", "a3"]
+    assert len({score for _, score in await redis.zrange("q", 0, -1, withscores=True)}) == 1

@@ -10,7 +10,7 @@ from kbsync.domain.states import JobState
 from kbsync.queue.operators import Action, QueueOperator
 from kbsync.queue.queue import FleetQueue
 from kbsync.queue.views import JobFilter
-from tests.queue.support import a_request, claim, completed, exchange
+from tests.queue.support import a_request, ask, claim, completed, exchange
 
 
 async def fill(
@@ -100,6 +100,27 @@ async def test_flows_leave_no_trace_once_their_jobs_are_claimed(queue: FleetQueu
     await fill(queue, "last", 2)
     await claim(queue, 2, "u")
     assert await redis.zcard("q:tags") <= 2
+
+
+@pytest.mark.spec("QU-15", "QU-16")
+@pytest.mark.parametrize("urgent", [0, 2])
+@pytest.mark.parametrize("normal", [0, 3])
+@pytest.mark.parametrize("background", [0, 4])
+async def test_one_claim_over_the_bands_takes_them_in_order_and_moves_each_ones_clock(
+    queue: FleetQueue, redis: Redis, urgent: int, normal: int, background: int
+) -> None:
+    for tenant, priority, count in (
+        ("b", Priority.BACKGROUND, background), ("n", Priority.NORMAL, normal), ("u", Priority.URGENT, urgent)
+    ):  # fmt: skip
+        await fill(queue, tenant, count, priority)
+    everything = urgent + normal + background
+    if not everything:
+        return
+    order = await claim(queue, everything + 5)
+    assert tenants(order) == ["u"] * urgent + ["n"] * normal + ["b"] * background
+    clocks = {name.decode(): int(value) for name, value in (await ask(redis, "HGETALL", "q:vt")).items()}
+    for letter, band, count in (("0", -9e15, urgent), ("1", -6e15, normal), ("2", -3e15, background)):
+        assert clocks.get(f"v{letter}", band) == (band + 1 + 1000 * (count - 1) if count else band)
 
 
 @pytest.mark.spec("QU-16")

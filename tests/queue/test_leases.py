@@ -183,3 +183,15 @@ async def test_a_lease_that_left_active_is_not_renewed_into_it(queue: FleetQueue
     await redis.set("arq:in-progress:j", "t")
     assert await beat(queue, "j", "t") == []
     assert await redis.zcard("q:active") == 0
+
+
+@pytest.mark.spec("QU-08", "QU-18")
+async def test_a_batch_of_claims_leaves_the_active_set_exact_and_in_its_quick_form(
+    queue: FleetQueue, redis: Redis
+) -> None:
+    await queue.enqueue([a_request(f"j{number}") for number in range(60)])
+    taken = await claim(queue, 50)
+    assert (await queue.counts()).active == await redis.zcard("q:active") == 50
+    assert sorted(await redis.zrange("q:active", 0, -1)) == sorted(job_id.encode() for job_id in taken)
+    assert await ask(redis, "OBJECT", "ENCODING", "q:active") == b"skiplist"
+    assert len({score for _, score in await redis.zrange("q:active", 0, -1, withscores=True)}) == 1

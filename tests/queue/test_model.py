@@ -81,7 +81,7 @@ class QueueMachine(RuleBasedStateMachine):
         self.number += 1
         token = f"t{self.number}"
         reply = self.run(exchange(self.queue, want, token, 60_000, *finishes))
-        claimed = [job_id.decode() for job_id in reply[4::3]]
+        claimed = [job_id.decode() for job_id in reply[4]]
         for job_id in claimed:
             job = self.jobs[job_id]
             assert job.state == "waiting"

@@ -222,12 +222,9 @@ async def test_memory_per_waiting_and_per_kept_job(queue: FleetQueue, url: str, 
     waiting = ((await redis.info("memory"))["used_memory"] - before) / size
     for number in range(size // 100):
         ids = await claim(queue, 100, f"t{number}")
-        finishes = [
-            (job_id, f"ct{number}", ',1,"unit",1700000000000,1700000000001,1700000000002,1,"org-1",{}]')
-            for job_id in ids
-        ]
-        flat = [part for finish in finishes for part in finish]
-        arguments: list[Argument] = ["x", 1000, 0, 100, 3, 1 << 30, 1 << 40, 1 << 30, 1 << 40, 1 << 40, *flat]
+        record = ',1,"unit",1700000000000,1700000000001,1700000000002,1,"org-1",{}]'
+        ended: list[Argument] = ["c", f"t{number}", len(ids), *[part for job_id in ids for part in (job_id, record)]]
+        arguments: list[Argument] = ["x", 1000, 0, 3, 1 << 30, 1 << 40, 1 << 30, 1 << 40, 1 << 40, *ended]
         await run_script(queue.redis, "exchange", queue.keys.all, arguments)
     kept = ((await redis.info("memory"))["used_memory"] - before) / size
     assert waiting <= 500

@@ -3,6 +3,12 @@
 -- A newcomer starts just after the band's clock; e<band> keeps newcomers in the order they came, never past one turn.
 local BAND = { [0] = -9e15, [1] = -6e15, [2] = -3e15 }
 local TURN = 1000
+
+-- A number as an argument: exact (`..` keeps 14 digits only) and read faster than what Redis makes of a Lua number.
+local function score_text(number) return string.format('%d', number) end
+local BAND_TEXT = { [0] = score_text(BAND[0]), [1] = score_text(BAND[1]), [2] = score_text(BAND[2]) }
+local function band_of(score) return score >= BAND[2] and 2 or score >= BAND[1] and 1 or 0 end
+
 local clock, counter, counter_moved = nil, nil, {}
 local next_start, moved = {}, {}
 
@@ -21,7 +27,8 @@ local function know_flows(tags)
   for i, tag in ipairs(tags) do next_start[tag] = tonumber(scores[i] or BAND[0]) end
 end
 
-local function start(p, flow)
+-- The start of a flow's next job, and the flow moves on by `n` of them (one, if not said).
+local function start(p, flow, n)
   if not clock then load_clock() end
   local tag = p .. flow
   local at = next_start[tag]
@@ -31,7 +38,7 @@ local function start(p, flow)
     counter[p] = at
     counter_moved[p] = true
   end
-  next_start[tag] = at + TURN
+  next_start[tag] = at + (n or 1) * TURN
   moved[tag] = true
   return at
 end
@@ -39,13 +46,13 @@ end
 local function save_flows()
   local tags, fields = {}, {}
   for tag in pairs(moved) do
-    tags[#tags + 1] = next_start[tag]
+    tags[#tags + 1] = score_text(next_start[tag])
     tags[#tags + 1] = tag
   end
   many('ZADD', TAGS, tags)
   for p in pairs(counter_moved) do
     fields[#fields + 1] = 'e' .. p
-    fields[#fields + 1] = counter[p]
+    fields[#fields + 1] = score_text(counter[p])
   end
   if #fields > 0 then call('HSET', VT, unpack(fields)) end
 end
