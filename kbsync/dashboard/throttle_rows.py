@@ -37,7 +37,8 @@ class Names:
 class Row:
     """One throttle. `kind` None: a closed data source, whatever the unit. `limit` None: not known (nothing ran lately).
 
-    `ahead`: how full the next windows are, 0 to 1, this one first; as far as reservations fill them in order."""
+    Reservations fill windows in order, so `here` of them are this window's, `ahead` says how full this one and the next ones
+    are (0 to 1), and `last_at` when the window of the last one begins."""
 
     provider: str
     kind: UnitKind | None
@@ -55,12 +56,14 @@ class Row:
     ends_at: datetime | None = None
     closed_until: datetime | None = None
     reason: str = ""
+    here: int = 0
     ahead: tuple[float, ...] = ()
     last_at: datetime | None = None
 
     @property
     def full(self) -> bool:
-        return self.limit is not None and self.used >= self.limit.count
+        """Whether one that comes now has to wait for a later window."""
+        return self.limit is not None and self.used + self.here >= self.limit.count
 
     @property
     def in_force(self) -> bool:
@@ -129,9 +132,9 @@ def _parts(scope: DataSourceScope, kind: UnitKind) -> tuple[str, UnitKind, int, 
 def _of_window(view: WindowView, names: Names) -> Row:
     row = _quiet(view.scope, names)
     limit = Limit(view.limit, view.window_s) if view.limit else row.limit
-    ahead, windows = _ahead(view.used, view.reserved, limit)
+    here, ahead, later = _ahead(view.used, view.reserved, limit, closed=view.closed_until is not None)
     start = max(view.ends_at, view.closed_until or view.ends_at)
-    last_at = start + timedelta(seconds=view.window_s * (windows - 1)) if windows else None
+    last_at = start + timedelta(seconds=view.window_s * (later - 1)) if later else None
     return Row(
         **{
             **vars(row),
@@ -141,20 +144,23 @@ def _of_window(view: WindowView, names: Names) -> Row:
             "ends_at": view.ends_at,
             "closed_until": view.closed_until,
             "reason": view.closed_reason or "",
+            "here": here,
             "ahead": ahead,
             "last_at": last_at,
         }
     )
 
 
-def _ahead(used: int, reserved: int, limit: Limit | None) -> tuple[tuple[float, ...], int]:
-    """How full this window and the next ones are, and how many windows the reservations take."""
+def _ahead(used: int, reserved: int, limit: Limit | None, *, closed: bool) -> tuple[int, tuple[float, ...], int]:
+    """How many reservations are this window's, how full this window and the next ones are, and how many later windows the
+    others take. While a provider keeps its data source closed, none is this window's."""
     if limit is None or not reserved:
-        return (), 0
-    windows = math.ceil(reserved / limit.count)
-    full = [1.0] * (reserved // limit.count)
-    rest = [reserved % limit.count / limit.count] if reserved % limit.count else []
-    return tuple([min(1.0, used / limit.count), *full[:BARS], *rest][:BARS]), windows
+        return 0, (), 0
+    here = 0 if closed else max(0, min(limit.count - used, reserved))
+    left = reserved - here
+    full = [1.0] * min(left // limit.count, BARS)
+    rest = [left % limit.count / limit.count] if left % limit.count else []
+    return here, tuple([min(1.0, (used + here) / limit.count), *full, *rest][:BARS]), math.ceil(left / limit.count)
 
 
 def _quiet(scope: ThrottleScope, names: Names) -> Row:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from kbsync.dashboard.page import Action, Page
 from kbsync.dashboard.pages import (
+    audit,
     bulk,
     crawls,
     documents,
+    find,
     job,
     kill_switch,
     overview,
@@ -23,6 +25,8 @@ from kbsync.dashboard.pages import (
 PAGES: tuple[Page, ...] = (
     *overview.PAGES,
     *throttles.PAGES,
+    *audit.PAGES,
+    *find.PAGES,
     *preferences.PAGES,
     *sources.PAGES,
     *documents.PAGES,
