@@ -1,7 +1,8 @@
 """Requests of many callers, carried together (LS-01, PF-05).
 
 Calls that come while others are on their way leave together in the next group: a thousand callers with one request each
-cost as many round trips as one caller with a thousand. A group shares one fate.
+cost as many round trips as one caller with a thousand, and one transaction. A server that is away fails a whole group; a call
+that can't be accepted for itself fails alone.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kbsync.db.pool import Database
+from kbsync.domain.errors import ServerUnavailable
 from kbsync.domain.ids import job_id
 from kbsync.domain.requests import Priority, UnitRequest
 from kbsync.queue.jobs import Enqueued, Enqueuer
@@ -19,8 +21,8 @@ from kbsync.recovery.promises import accept_units
 from kbsync.telemetry import tracing
 
 GROUP = 1_000
-# While one group waits for Redis another may wait for Postgres, and a third is being read.
-GROUPS_AT_ONCE = 3
+# While one group waits for Redis another may wait for Postgres; more would only make each smaller.
+GROUPS_AT_ONCE = 2
 
 
 @dataclass(frozen=True)
@@ -52,17 +54,27 @@ class Acceptance:
 
     async def _carry(self) -> None:
         while self._waiting:
-            group = self._next_group()
-            try:
-                answers = iter(await self._accept([request for call in group for request in call.requests]))
-            except Exception as error:  # whatever it was, every caller of the group must hear of it
-                for call in group:
-                    if not call.answer.done():
-                        call.answer.set_exception(error)
-                continue
+            await self._settle(self._next_group())
+
+    async def _settle(self, group: Sequence[_Call]) -> None:
+        """After: every caller of the group has its answer or its error, unless it has gone away."""
+        try:
+            answers = await self._accept([request for call in group for request in call.requests])
+        except (ServerUnavailable, TimeoutError) as error:
+            _fail(group, error)
+        except Exception as error:  # whatever it was, its caller must hear of it, and the others nothing
+            if len(group) == 1:
+                _fail(group, error)
+                return
+            half = len(group) // 2  # nothing of a group that failed is owed, and enqueueing again is safe
+            await self._settle(group[:half])
+            await self._settle(group[half:])
+        else:
+            place = 0
             for call in group:
-                mine = [next(answers) for _ in call.requests]
-                if not call.answer.done():  # its caller may have gone away
+                mine = answers[place : place + len(call.requests)]
+                place += len(call.requests)
+                if not call.answer.done():
                     call.answer.set_result(mine)
 
     def _next_group(self) -> list[_Call]:
@@ -77,3 +89,9 @@ class Acceptance:
         return await accept_units(
             self._database, self._enqueuer, requests, priority=Priority.NORMAL, rerun_if_active=True
         )
+
+
+def _fail(group: Sequence[_Call], error: Exception) -> None:
+    for call in group:
+        if not call.answer.done():
+            call.answer.set_exception(error)

@@ -6,15 +6,7 @@ import hashlib
 from enum import StrEnum
 from typing import assert_never
 
-from kbsync.domain.requests import (
-    CrawlUrl,
-    DocumentChunks,
-    Scan,
-    StartCrawl,
-    SyncDocument,
-    SyncSource,
-    UnitRequest,
-)
+from kbsync.domain.requests import UnitRequest
 
 
 class QueueName(StrEnum):
@@ -23,34 +15,33 @@ class QueueName(StrEnum):
 
 
 def job_id(request: UnitRequest) -> str:
-    """The deterministic id under which a request is a job; equal requests have equal ids."""
-    match request:
-        case Scan(manual_id=None):
-            return f"kb-scan-{request.date.isoformat()}"
-        case Scan():
-            return f"kb-scan-manual-{request.manual_id}"
-        case SyncSource():
-            return f"kb-source-sync-{request.source_id}"
-        case SyncDocument():
-            return f"kb-document-sync-{request.document_id}"
-        case DocumentChunks():
-            return f"kb-document-chunks-{request.document_id}"
-        case StartCrawl():
-            return f"kb-crawl-start-{request.crawl_task_id}"
-        case CrawlUrl():
-            return f"kb-crawl-url-{request.crawl_task_id}-{url_digest(request.url)[:24]}"
-        case _:
-            assert_never(request)
+    """The deterministic id under which a request is a job; equal requests have equal ids.
+
+    Told apart by its tag: asking for its class costs ten times as much, and a batch asks a thousand times."""
+    if request.type == "sync_source":
+        return f"kb-source-sync-{request.source_id}"
+    if request.type == "sync_document":
+        return f"kb-document-sync-{request.document_id}"
+    if request.type == "document_chunks":
+        return f"kb-document-chunks-{request.document_id}"
+    if request.type == "crawl_url":
+        return f"kb-crawl-url-{request.crawl_task_id}-{url_digest(request.url)[:24]}"
+    if request.type == "start_crawl":
+        return f"kb-crawl-start-{request.crawl_task_id}"
+    if request.type == "scan":
+        by_hand = request.manual_id
+        return f"kb-scan-{request.date.isoformat()}" if by_hand is None else f"kb-scan-manual-{by_hand}"
+    assert_never(request)
 
 
 def queue_of(request: UnitRequest) -> QueueName:
     """The queue that runs a request."""
-    return QueueName.CHUNKS if isinstance(request, DocumentChunks) else QueueName.SYNC
+    return QueueName.CHUNKS if request.type == "document_chunks" else QueueName.SYNC
 
 
 def tenant_of(request: UnitRequest) -> str:
     """The fairness key of a request's job (QU-15): its organization, or the fleet itself for a scan."""
-    return "fleet" if isinstance(request, Scan) else f"org-{request.organization_id}"
+    return "fleet" if request.type == "scan" else f"org-{request.organization_id}"
 
 
 def url_digest(url: str) -> str:

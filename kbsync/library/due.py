@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from typing import NamedTuple
 
 import asyncpg
 
@@ -25,9 +26,10 @@ FLEET_ORGANIZATION = 0
 LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
 
 
-@dataclass(frozen=True)
-class Registered:
-    """`previous`: since when the unit was open, or had been when it ended, before this registration; None: unknown then."""
+class Registered(NamedTuple):
+    """`previous`: since when the unit was open, or had been when it ended, before this registration; None: unknown then.
+
+    A named tuple, as one is made for each request of a batch."""
 
     job_id: str
     requested_at: datetime
@@ -101,7 +103,7 @@ async def register_many(
         asked_s_ago,
         again,
     )
-    return [Registered(row["job_id"], row["requested_at"], row["previous"]) for row in rows]
+    return [Registered(*row) for row in rows]
 
 
 async def withdraw_many(connection: Connection, registered: Sequence[Registered]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from kbsync.domain.ids import QueueName, job_id, queue_of, tenant_of
-from kbsync.domain.requests import Priority, Scan, UnitRequest
+from kbsync.domain.requests import Priority, UnitRequest
 from kbsync.queue.jobs import Enqueued, Enqueuer, JobRequest
 
 
@@ -32,7 +32,7 @@ def job_request(
 
 
 def _payload(request: UnitRequest) -> dict[str, object]:
-    if isinstance(request, Scan):
+    if request.type == "scan":
         return request.model_dump(mode="json", exclude_none=True)
     return dict(request.__dict__)  # numbers and strings only: a dump would cost more than all the rest
 

@@ -7,9 +7,12 @@ import pickle
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kbsync.domain.errors import PayloadRefused, PayloadTooLarge
 from kbsync.domain.requests import Priority
+from kbsync.queue import strictjson
 from kbsync.queue.encoding import decode_request, encode_request, tenant_key
 from kbsync.queue.records import JobRecord, decode_record, describe, storable_result
 from tests.queue.support import a_request
@@ -30,6 +33,22 @@ def test_a_request_survives_the_round_trip() -> None:
     stored = decode_request(encode_request(a_request("j", payload=payload, priority=Priority.URGENT), 17))
     assert (stored.payload, stored.kind, stored.tenant) == (payload, "unit", "org-1")
     assert (stored.priority, stored.enqueued_ms) == (Priority.URGENT, 17)
+
+
+@pytest.mark.spec("QU-21")
+@given(
+    value=st.dictionaries(
+        st.text(st.characters(exclude_categories=[])),
+        st.one_of(st.none(), st.booleans(), st.integers(), st.text(st.characters(exclude_categories=[]))),
+    )
+)
+def test_a_flat_object_is_written_as_the_standard_library_writes_it(value: dict[str, object]) -> None:
+    written = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    try:
+        expected = written.encode()
+    except UnicodeEncodeError:  # a lone surrogate
+        expected = json.dumps(value, separators=(",", ":")).encode()
+    assert strictjson.dumps(value) == expected
 
 
 @pytest.mark.spec("QU-21")
