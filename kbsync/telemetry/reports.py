@@ -80,7 +80,7 @@ def configure_sentry(
         max_request_body_size="never",
     )
     if part:
-        sentry_sdk.set_tag("part", part)
+        sentry_sdk.get_global_scope().set_tag("part", part)
 
 
 def flush_reports(timeout_s: float = 2.0) -> None:
@@ -119,7 +119,7 @@ def report_logged_fault(_: object, method: str, event: MutableMapping[str, Any])
 
 def _report_line(event: Mapping[str, Any]) -> None:
     error = _error_of(event.get("exc_info"))
-    name = str(event.get("event", ""))[:100]
+    name = ": ".join(str(event[part])[:100] for part in ("event", "logger") if event.get(part))
     if _seldom(f"{name}:{type(error).__name__}"):
         _send("error", event, error=error, message=name, group=None if error else ["log", name])
 

@@ -16,7 +16,10 @@ from sentry_sdk.envelope import Envelope
 from sentry_sdk.transport import Transport
 
 from kbsync.domain.errors import CredentialsRefused, ProviderUnreachable
+from kbsync.domain.requests import SyncSource
+from kbsync.providers.contract import Provider, SourceSetup
 from kbsync.queue.jobs import DelayJob, JobEnd, RunningJob, SkippedJob, Unrecoverable
+from kbsync.settings import Settings
 from kbsync.telemetry import (
     configure_sentry,
     log,
@@ -27,6 +30,7 @@ from kbsync.telemetry import (
     reports,
 )
 from kbsync.telemetry.work import add_ids
+from tests.acceptance.deployment import deployed, until
 from workers.observing import ObservedJobs
 
 LATER = datetime(2100, 1, 1, tzinfo=UTC)
@@ -116,6 +120,31 @@ async def test_only_the_end_of_a_job_is_reported_and_only_failures_are(events: l
 
 
 @pytest.mark.spec("OP-08")
+async def test_a_real_job_that_fails_three_times_is_one_report(
+    settings: Settings, events: list[dict[str, Any]]
+) -> None:
+    def broken(source_type: str, setup: SourceSetup) -> Provider:
+        raise RuntimeError("upside down")
+
+    async with deployed(settings, build_provider=broken) as fleet:
+        organization = await fleet.organization()
+        source = await fleet.source(organization, "toy", {})
+        (asked,) = await fleet.ask(SyncSource(organization_id=organization, source_id=source))
+
+        async def failed() -> bool:
+            status = await fleet.fetchval("select sync_status from knowledge_base_sources where id = $1", source)
+            return status == "failed" and bool(events)
+
+        await until(failed, "the third attempt")
+    (event,) = events
+    assert event["level"] == "error"
+    assert event["tags"] == {
+        "part": "worker", "queue": "knowledge-base-sync", "kind": "sync_source", "job_id": asked.job_id,
+        "attempt": "3", "provider": "toy",
+    }  # fmt: skip
+
+
+@pytest.mark.spec("OP-08")
 def test_what_a_provider_refused_is_a_warning_in_one_group(events: list[dict[str, Any]]) -> None:
     for error in (CredentialsRefused("Connect it again."), ProviderUnreachable("the page: answered 502")):
         refusal = Unrecoverable(str(error))
@@ -175,7 +204,9 @@ def test_faults_that_are_logged_are_reported_seldom(events: list[dict[str, Any]]
                 log.exception("api_fault", path="/v1/search?q=secret")
         log.error("outbox_row_refused", reason="my diary")
         log.warning("relay_waits", error="away")
-    fault, refused = events
+    log.error("library_log", logger="asyncpg.pool", message="my diary")
+    fault, refused, library = events
+    assert library["message"] == "library_log: asyncpg.pool"
     assert fault["exception"]["values"][-1]["type"] == "KeyError"
     assert fault["tags"]["request_id"] == "r-1"
     assert refused["message"] == "outbox_row_refused"
