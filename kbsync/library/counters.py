@@ -27,6 +27,8 @@ NO_JOBS = frozenset({PRODUCERS, RECOVERY})  # kinds that are no kinds of jobs
 class Counted(StrEnum):
     """What is counted, of a kind of job; the fallbacks of the producers, by their own reports; and of recovery, by layer."""
 
+    __hash__ = str.__hash__  # each job hashes some, and Enum's own is no C
+
     EXECUTIONS = "executions"  # runs that reached a handler, each delayed or repeated one too
     COMPLETED = "completed"
     SKIPPED = "skipped"
