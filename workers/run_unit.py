@@ -22,6 +22,7 @@ from kbsync.domain.errors import KbsyncError, PayloadRefused, ProviderBusy, Serv
 from kbsync.domain.outcomes import Delayed, Done, Outcome, RecordMissing, Skipped
 from kbsync.domain.requests import (
     CrawlUrl,
+    DocumentChunks,
     LibraryRequest,
     Priority,
     Scan,
@@ -141,6 +142,8 @@ class UnitRunner:
     async def _locate(self, request: LibraryRequest) -> Place:
         if isinstance(request, CrawlUrl):
             return await self.crawl_places.place_of(request)
+        if isinstance(request, DocumentChunks):
+            return await self.crawl_places.place_of_chunks(request)
         async with self.database.organization(request.organization_id) as connection:
             return await place_of(connection, request)
 
@@ -172,8 +175,8 @@ class UnitRunner:
                 return  # still open
             case _:
                 assert_never(outcome)
-        if isinstance(unit.request, CrawlUrl) and ended_as is UnitEnd.DONE:
-            return  # ended in its own transaction, with its count
+        if isinstance(unit.request, CrawlUrl | DocumentChunks) and ended_as is UnitEnd.DONE:
+            return  # ended in its own transaction, with its count or its chunks
         async with self.database.organization(unit.request.organization_id) as connection:
             await unit_requests.end(
                 connection, unit.request.organization_id, unit.job.job_id, unit.place.started_at, ended_as

@@ -6,12 +6,11 @@ import hashlib
 import re
 
 _LINK_TARGET = re.compile(r"\]\([^)\n]*\)|<https?:[^>\n]*>")
-_SPACE = re.compile(r"\s+")
 
 
 def same_text_key(markdown: str) -> str | None:
     """Equal for pages whose words are equal, wherever their links point; None for a page without words."""
-    words = _SPACE.sub(" ", _LINK_TARGET.sub("]", markdown)).strip()
+    words = " ".join(_LINK_TARGET.sub("]", markdown).split())
     if not words:
         return None
     return hashlib.sha256(words.encode("utf-8", "surrogatepass")).hexdigest()

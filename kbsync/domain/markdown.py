@@ -83,12 +83,13 @@ def plain_title(markdown: str) -> str:
 
 def without_anchors(markdown: str) -> str:
     """`markdown` as a reader wants it: the written-out anchors of headings and terms are gone."""
-    return _ANCHORS_AT_LINE_ENDS.sub("", markdown)
+    return _ANCHORS_AT_LINE_ENDS.sub("", markdown) if "{#" in markdown else markdown
 
 
 def plain_text(markdown: str) -> str:
     """What a reader sees of `markdown`, near enough to index and to quote: link targets and anchors are gone, words stay."""
-    return _WHOLE_LINK.sub(r"\1", without_anchors(markdown))
+    text = without_anchors(markdown)
+    return _WHOLE_LINK.sub(r"\1", text) if "](" in text else text
 
 
 _WHOLE_LINK = re.compile(r"!?\[([^\[\]]*)\]\((?:<[^<>\n]*>|[^()\s]*(?:\([^()\s]*\)[^()\s]*)?)(?:\s\"[^\"\n]*\")?\)")

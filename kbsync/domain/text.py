@@ -17,17 +17,26 @@ _UNSPACED_CHARACTERS = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00
 _UNSPACED = re.compile(f"[{_UNSPACED_CHARACTERS}]+")
 # The marks of a highlight may stand between two characters.
 _SPACES_BETWEEN = re.compile(f" +(?=[\ue000\ue001]?[{_UNSPACED_CHARACTERS}])|(?<=[{_UNSPACED_CHARACTERS}]) +")
-_LONG_RUN = re.compile(r"[^\s]{512,}")
+_LONG = 512
+_LONG_RUN = re.compile(rf"[^\s]{{{_LONG},}}")
 
 
 def has_unstorable_characters(text: str) -> bool:
     """Whether `text` holds NUL or a lone surrogate, which no Postgres text or jsonb takes."""
-    return _UNSTORABLE.search(text) is not None
+    if "\x00" in text:
+        return True
+    if text.isascii():
+        return False
+    try:
+        text.encode()  # refuses surrogates, many times faster than a look at each character here
+    except UnicodeEncodeError:
+        return True
+    return False
 
 
 def storable(text: str) -> str:
     """`text` without NUL and lone surrogates; everything else stays as it is."""
-    return _UNSTORABLE.sub("", text)
+    return _UNSTORABLE.sub("", text) if has_unstorable_characters(text) else text
 
 
 def cap(text: str, limit: int) -> tuple[str, bool]:
@@ -56,8 +65,9 @@ def searchable_text(text: str) -> tuple[str, bool]:
     Runs without a space are broken below Postgres's word limit, so that their parts are indexed instead of nothing;
     text over SEARCHABLE_BYTES is cut. The result never raises 54000."""
     partly = False
-    text = _spaced(text)
-    if len(text) * 4 > WORD_BYTES and _LONG_RUN.search(text) is not None:
+    # Every character is a byte at least: what is far behind the bound need not be looked at.
+    text = _spaced(text[: SEARCHABLE_BYTES + WORD_BYTES])
+    if len(text) * 4 > WORD_BYTES and any(len(word) >= _LONG for word in text.split()):
         broken = _LONG_RUN.sub(lambda run: _broken(run.group()), text)
         partly = broken != text
         text = broken
@@ -82,6 +92,8 @@ def unspaced(text: str) -> str:
 
 
 def _spaced(text: str) -> str:
+    if text.isascii():
+        return text
     return _UNSPACED.sub(lambda run: f" {' '.join(run.group())} ", text)
 
 

@@ -59,11 +59,14 @@ async def replace_chunks(
     if removed:
         await connection.execute(_SQL["remove_chunks"], organization_id, document_id, removed)
     head = (organization_id, document_id, title, url, configuration, searchable_text(title[:_TITLE_LIMIT])[0])
+    plain = {chunk.position: storable(plain_text(chunk.text)) for chunk in chunks}
     if kept:
-        await _place(connection, head, kept)
+        await _place(connection, head, [(row_id, _row(chunk, plain[chunk.position])) for row_id, chunk in kept])
     if added:
-        await _add(connection, head, added)
-    await connection.execute(_SQL["replace_search_row"], organization_id, document_id, _search_row_text(title, chunks))
+        await _add(connection, head, [_row(chunk, plain[chunk.position]) for chunk in added])
+    # pg_search indexes this text with to_tsvector, so it is bounded like one; the chunks hold the rest.
+    whole = searchable_text("\n".join([title, *plain.values()]))[0]
+    await connection.execute(_SQL["replace_search_row"], organization_id, document_id, whole)
     return ChunkDiff(len(kept), len(added), len(removed))
 
 
@@ -92,8 +95,8 @@ def _compared(
 _Head = tuple[int, int, str, str | None, str, str]
 
 
-async def _place(connection: Connection, head: _Head, kept: list[tuple[int, Chunk]]) -> None:
-    rows = [_row(chunk) for _, chunk in kept]
+async def _place(connection: Connection, head: _Head, kept: list[tuple[int, _Row]]) -> None:
+    rows = [row for _, row in kept]
     await connection.execute(
         _SQL["place_kept_chunks"],
         *head,
@@ -108,8 +111,7 @@ async def _place(connection: Connection, head: _Head, kept: list[tuple[int, Chun
     )
 
 
-async def _add(connection: Connection, head: _Head, added: list[Chunk]) -> None:
-    rows = [_row(chunk) for chunk in added]
+async def _add(connection: Connection, head: _Head, rows: list[_Row]) -> None:
     await connection.execute(
         _SQL["add_chunks"],
         *head,
@@ -126,12 +128,7 @@ async def _add(connection: Connection, head: _Head, added: list[Chunk]) -> None:
     )
 
 
-def _row(chunk: Chunk) -> _Row:
-    words, partly = searchable_text(storable(plain_text(chunk.text)))
+def _row(chunk: Chunk, plain: str) -> _Row:
+    words, partly = searchable_text(plain)
     headings, _ = searchable_text(storable("\n".join(chunk.heading_path))[:_HEADINGS_LIMIT])
     return _Row(chunk, headings, words, partly)
-
-
-def _search_row_text(title: str, chunks: Sequence[Chunk]) -> str:
-    # pg_search indexes this text with to_tsvector, so it is bounded like one; the chunks hold the rest.
-    return searchable_text(storable("\n".join([title, *(plain_text(chunk.text) for chunk in chunks)])))[0]

@@ -86,6 +86,7 @@ class ContentRow:
     content: str | None
     content_hash: str | None
     content_md5: str | None
+    in_sections: bool
 
     @property
     def fingerprint(self) -> tuple[str | None, str | None]:
@@ -260,9 +261,12 @@ async def lock_fingerprint(
     return (row["content_hash"], row["content_md5"]) if row else None
 
 
-async def set_chunks_synced(connection: Connection, organization_id: int, document_id: int) -> None:
-    """Before: the row is locked and its chunks are those of its text."""
-    await connection.execute(_SQL["set_chunks_synced"], organization_id, document_id)
+async def settle_chunks(
+    connection: Connection, organization_id: int, document_id: int, *, unit: str, started_at: datetime
+) -> None:
+    """Before: the row is locked and its chunks are those of its text. After: it says so, and `unit` (a job id), whose run
+    began at the database's `started_at`, has ended as done."""
+    await connection.execute(_SQL["settle_chunks"], organization_id, document_id, unit, started_at)
 
 
 @dataclass(frozen=True)

@@ -27,16 +27,19 @@ class ContentKeepsChanging(Exception):
 
 async def document_chunks(units: Units, request: DocumentChunks, run: Run) -> Outcome:
     """Before: the document may have chunks of any text. After: its chunks and its search row are those of its text now,
-    and `chunks_synced_at` says so. Raises ContentKeepsChanging when the text never held still."""
+    `chunks_synced_at` says so and the unit is ended, in one transaction.
+
+    Raises ContentKeepsChanging when the text never held still."""
     organization_id = request.organization_id
     for _ in range(READINGS):
         async with units.database.organization(organization_id) as connection:
             row = await documents.content(connection, organization_id, request.document_id)
             if row is None:
                 return RecordMissing("document")
-            paths = await sections.paths_of_document(connection, organization_id, row.id)
+            # Most documents are in no section, and the way through nested ones is the dearest look of all.
+            paths = await sections.paths_of_document(connection, organization_id, row.id) if row.in_sections else []
         chunks = _below(paths[0] if paths else (), await _cut(units, row.content or ""))
-        outcome = await retry_on_conflict(lambda row=row, chunks=chunks: _replace(units, request, row, chunks))  # type: ignore[misc]
+        outcome = await retry_on_conflict(lambda row=row, chunks=chunks: _replace(units, request, row, chunks, run))  # type: ignore[misc]
         if outcome is not None:
             return outcome
     raise ContentKeepsChanging(f"the text of document {request.document_id} changed {READINGS} times while it was cut")
@@ -50,8 +53,10 @@ async def _cut(units: Units, content: str) -> list[Chunk]:
     return await asyncio.to_thread(chunk, content, size=size, overlap=overlap)
 
 
-async def _replace(units: Units, request: DocumentChunks, row: ContentRow, chunks: Sequence[Chunk]) -> Outcome | None:
-    """None when the text is not the one that was read any more: nothing was written."""
+async def _replace(
+    units: Units, request: DocumentChunks, row: ContentRow, chunks: Sequence[Chunk], run: Run
+) -> Outcome | None:
+    """None when the text is not the one that was read any more: nothing was written. The unit ends with its chunks."""
     organization_id = request.organization_id
     async with units.database.organization(organization_id) as connection:
         fingerprint = await documents.lock_fingerprint(connection, organization_id, row.id)
@@ -62,7 +67,7 @@ async def _replace(units: Units, request: DocumentChunks, row: ContentRow, chunk
         diff = await replace_chunks(
             connection, organization_id, row.id, chunks, title=row.title, url=row.url, language=row.language
         )
-        await documents.set_chunks_synced(connection, organization_id, row.id)
+        await documents.settle_chunks(connection, organization_id, row.id, unit=run.job_id, started_at=run.started_at)
     return Done(summary={"kept": diff.kept, "added": diff.added, "removed": diff.removed})
 
 

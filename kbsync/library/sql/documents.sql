@@ -178,7 +178,11 @@ where document.organization_id = $1 and document.id = $2 and document.discarded_
 -- name: content_for_chunks
 -- What the chunk unit works on. Kept documents of kept sources only.
 select document.id, document.title, document.url, document.language, document.content, document.content_hash,
-    md5(document.content) as content_md5
+    md5(document.content) as content_md5,
+    exists (
+        select from knowledge_base_document_sections link
+        where link.organization_id = $1 and link.document_id = document.id
+    ) as in_sections
 from knowledge_base_documents document
 left join knowledge_base_sources source
     on source.id = document.source_id and source.organization_id = document.organization_id
@@ -193,7 +197,13 @@ from knowledge_base_documents
 where organization_id = $1 and id = $2 and discarded_at is null
 for no key update;
 
--- name: set_chunks_synced
+-- name: settle_chunks
+-- The chunks are those of the text: the document says so, and the unit that cut them ends with them, as of its start.
+with ended as (
+    update kbsync.unit_requests
+    set ended_at = $4, ended_as = 'done'
+    where organization_id = $1 and job_id = $3 and (ended_at is null or ended_at < $4)
+)
 update knowledge_base_documents
 set chunks_synced_at = clock_timestamp(), updated_at = now()
 where organization_id = $1 and id = $2;
