@@ -54,7 +54,7 @@ async def _close_streams(app: web.Application) -> None:
     await app[STREAMS].close()
 
 
-async def lost(request: web.Request) -> web.Response:
+async def _lost(request: web.Request) -> web.StreamResponse:
     """A browser at an address that is nobody's: who is signed in is told so, everybody else is asked to sign in."""
     services = request.app[SERVICES]
     try:
@@ -64,6 +64,9 @@ async def lost(request: web.Request) -> web.Response:
         return await _sorry(request, session, 404, "Nothing here", "There is nothing at this address.")
     except ServerUnavailable as error:
         return unavailable(request, error)
+
+
+lost = with_headers(_lost)
 
 
 def _page_handler(page: Page) -> Handler:

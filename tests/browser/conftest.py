@@ -14,6 +14,7 @@ import pytest
 from axe_playwright_python.async_playwright import Axe
 from playwright.async_api import Browser, BrowserContext, Page, async_playwright
 
+from kbsync.settings import Settings
 from tests.dashboard.conftest import Dashboard, Person, dashboard
 
 __all__ = ["dashboard"]
@@ -116,6 +117,12 @@ def _watch(window: Window) -> None:
 def _said(text: str) -> bool:
     """Chromium says of every 4xx answer that it is one; tests ask for those on purpose."""
     return "the server responded with a status of 4" in text
+
+
+@pytest.fixture
+def settings(settings: Settings, tmp_path: Path) -> Settings:
+    """As everywhere, and a folder of the test's own may be a source."""
+    return settings.model_copy(update={"files_roots": [str(tmp_path)]})
 
 
 @pytest.fixture
