@@ -132,7 +132,8 @@ def said_of(report: Report) -> str:
     doing = DOING[report.action]
     if not report.matched:
         return "Nothing was there to act on."
-    sentence = f"{count(report.done, 'job')} {doing.past}." if report.done else "Nothing was changed."
+    past = "waits again" if report.done == 1 and doing.action is Action.RETRY else doing.past
+    sentence = f"{count(report.done, 'job')} {past}." if report.done else "Nothing was changed."
     if report.refused:
         reasons = ", ".join(f"{plain_number(many)} {why}" for why, many in report.refused.most_common())
         sentence += f" Left alone: {reasons}."

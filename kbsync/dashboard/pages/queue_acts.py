@@ -8,8 +8,9 @@ from kbsync.dashboard.ask import Access, ActionRefused, Ask, Done
 from kbsync.dashboard.page import Action as Post
 from kbsync.domain.errors import SettingsError
 from kbsync.queue.fleet import unavailable_if_redis_fails
-from kbsync.queue.operators import Action
+from kbsync.queue.operators import Action, Report
 
+_NO_RECORD = "no ended job that can be read"
 _BY_HAND = frozenset(action for actions in ACTIONS_OF.values() for action in actions)
 
 
@@ -82,9 +83,20 @@ async def _jobs(ask: Ask) -> Done:
         raise ActionRefused("No job was ticked. Nothing was done.", back)
     async with unavailable_if_redis_fails(queue.name):
         report = await operator_of(ask, queue).act(Action(do), job_ids)
+        await _tell_waiting_from_gone(ask, report)
     if not report.done:
         raise ActionRefused(said_of(report), back)
     return Done(said_of(report), back)
+
+
+async def _tell_waiting_from_gone(ask: Ask, report: Report) -> None:
+    """A retry finds no ended job where one waits again already: whoever clicks twice is told so."""
+    unread = [job_id for job_id, why in report.examples if why == _NO_RECORD]
+    live = await ask.services.fleet.live_job_ids(unread) if unread else set()
+    if live:
+        report.refused[_NO_RECORD] -= len(live)
+        report.refused["in the queue already"] += len(live)
+        report.refused = +report.refused  # without zeros
 
 
 ACTIONS = (
