@@ -86,7 +86,7 @@ def measure(options: Options) -> list[Figure]:
     )
     notes = (
         f"{DOCUMENTS} documents of one data source at {FOUR_A_MINUTE}, in simulated time on a real server; the commands are "
-        "those of a worker that takes the same documents out of its queue and delays them, its claims and its idle looks included",
+        "those of a worker that claims the same documents and delays them, its idle looks included",
     )
     return [Figure("PF-08", "throttle", checks, rows, notes)]
 
