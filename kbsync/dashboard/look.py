@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import dataclass
 
+from kbsync.dashboard.job_words import short_type
 from kbsync.domain.states import ENDED_JOB_STATES, JobState
 from kbsync.queue.listing import CHUNK
 from kbsync.queue.queue import FleetQueue
@@ -94,7 +95,7 @@ async def count_matching(queue: FleetQueue, state: JobState, where: Wanted) -> M
 
 @dataclass(frozen=True)
 class ErrorGroup:
-    """Failed jobs with one error. `search` finds them: it is part of each one's error."""
+    """Failed jobs with one error. `search` finds them, as it is part of each one's error; empty when none can be read."""
 
     label: str
     search: str
@@ -103,26 +104,24 @@ class ErrorGroup:
 
 async def errors_of(queue: FleetQueue) -> tuple[list[ErrorGroup], int]:
     """The most frequent errors of the newest failed jobs, and how many were looked at."""
-    found: Counter[tuple[str, str]] = Counter()
+    found: Counter[str] = Counter()
+    labels: dict[str, str] = {}
     looked = 0
     async for _, view, _ in queue.listing.ended(JobState.FAILED, chunk=_ERRORS_AT_ONCE):
         looked += 1
-        found[_error_of(view)] += 1
+        search, label = _error_of(view)
+        found[search] += 1
+        labels.setdefault(search, label)
         if looked == ERRORS_LOOKED_AT:
             break
-    groups = [
-        ErrorGroup(f"{name}: {message}" if message else name, f"{name}: {message}", many)
-        for (name, message), many in found.most_common(6)
-    ]
-    return groups, looked
+    return [ErrorGroup(labels[search], search, many) for search, many in found.most_common(6)], looked
 
 
 def _error_of(view: JobView) -> tuple[str, str]:
-    """Type and the message's first line up to its first number, so that ids in messages don't part what is one error."""
-    error = view.error or {}
-    name = str(error.get("type") or "unreadable")[:100]
-    line = str(error.get("message") or "").split("\n", 1)[0][:80]
-    for at, character in enumerate(line):
-        if character.isdigit() and at > 12:
-            return name, line[:at]
-    return name, line
+    """Type and message up to its first number, so that ids in messages don't part what is one error; and what is shown."""
+    if not view.error:
+        return "", "can’t be read"
+    name = str(view.error.get("type") or "")[:100]
+    line = str(view.error.get("message") or "").split("\n", 1)[0][:80]
+    digit = next((at for at, character in enumerate(line) if character.isdigit() and at > 12), len(line))
+    return f"{name}: {line[:digit]}".strip(), line.strip() or short_type(name)
