@@ -49,14 +49,14 @@ async def audit(ask: Ask) -> Mapping[str, Any]:
         "entries": shown,
         "filters": given,
         "used": len(used),
-        "faults": faults,
+        "faults": {name: faults.get(name, "") for name in FIELDS},
+        "faulty": bool(faults),
         "actions": actions,
         "actors": actors,
         "older": f"/audit?{older}" if older else "",
         "newest": f"/audit?{urlencode(used)}" if before and used else "/audit" if before else "",
         "link_of": link_of,
         "details_of": details_of,
-        "is_today": lambda at: at.date() == ask.now.date(),
     }
 
 
