@@ -38,6 +38,7 @@ _CURES: Mapping[str, str] = {
     "UnknownRequestVersion": "It was made for another version: bring the workers up to it, then retry.",
     "stalled_too_often": "Its worker died under it each time: look at the workers’ memory before you retry.",
 }
+_AFTER_ATTEMPT = re.compile(r"^attempt (\d+) failed: ([\w.]+)$")
 _CAUSE = re.compile(r"^caused by (\w+):", re.MULTILINE)
 _OTHERWISE = "Retry it. When it fails the same way again, its traceback says where."
 
@@ -50,6 +51,11 @@ _SKIPPED: Mapping[str, str] = {
 def kind_words(kind: str) -> str:
     """`Sync a document`; a kind of somebody else's as it is."""
     return KINDS.get(kind, kind[:100] or "Unreadable job")
+
+
+def short_reason(reason: str) -> str:
+    """Why a job waits, for people: of `attempt 1 failed: a.b.C` the last part."""
+    return _AFTER_ATTEMPT.sub(lambda found: f"attempt {found[1]} failed: {short_type(found[2])}", reason)
 
 
 def short_type(name: object) -> str:
@@ -82,7 +88,7 @@ def sentence_of(detail: JobDetail, now: datetime, *, paused: bool, served: bool)
             return _waiting(view, now, paused=paused, served=served)
         case JobState.DELAYED:
             due = at_ms(view.until_ms or 0)
-            why = f": {_stop(view.reason[:300])}" if view.reason else "."
+            why = f": {_stop(short_reason(view.reason[:300]))}" if view.reason else "."
             return f"It goes on by itself at {moment_text(due, now)} ({until(due, now)}){why}"
         case JobState.ACTIVE:
             return _active(detail, now)
