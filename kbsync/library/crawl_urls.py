@@ -101,6 +101,23 @@ class Finish:
     notes: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
+class Counted:
+    """A crawl's counts after one more of its URLs was finished."""
+
+    pending: int
+    found: int
+
+    @property
+    def is_last(self) -> bool:
+        """Nothing is pending now; whether that is the end, `crawl_tasks.complete` decides."""
+        return self.pending == 0
+
+    @property
+    def finished(self) -> int:
+        return self.found - self.pending
+
+
 async def get(connection: Connection, organization_id: int, task_id: int, url: str) -> ClaimedUrl | None:
     """A claimed URL of a crawl of a kept source; `url` is its identity."""
     row = await connection.fetchrow(_SQL["claimed_url"], organization_id, task_id, url_digest(url))
@@ -191,11 +208,10 @@ async def finish(
     started_at: datetime,
     ended_as: UnitEnd,
     follow_ups: Sequence[LibraryRequest] = (),
-) -> bool | None:
+) -> Counted | None:
     """Finishes a claimed URL, ends its unit, registers its follow-ups and counts it, in one statement (LS-14).
 
-    True when nothing is pending now (whether that is the end, `crawl_tasks.complete` decides), None when it was finished
-    before: then nothing was written, and the caller must give its transaction up."""
+    None when it was finished before: then nothing was written, and the caller must give its transaction up."""
     row = await connection.fetchrow(
         _SQL["finish_if_unfinished"],
         organization_id,
@@ -215,7 +231,7 @@ async def finish(
     )
     if row is None:
         return None
-    return bool(row["urls_pending"] == 0)
+    return Counted(row["urls_pending"], row["urls_found"])
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from kbsync.domain.crawl_text import same_text_key
 from kbsync.domain.outcomes import Done, Outcome, RecordMissing
 from kbsync.domain.requests import CrawlUrl, LibraryRequest
 from kbsync.domain.states import CrawlStatus, CrawlUrlOutcome, UnitEnd
-from kbsync.library import crawl_pages, crawl_tasks, crawl_urls, documents, unit_requests
+from kbsync.library import crawl_pages, crawl_tasks, crawl_urls, documents, statistics, unit_requests
 from kbsync.library.crawl_pages import NewPage, StoredPage
 from kbsync.library.crawl_urls import ClaimedUrl, Finish
 from kbsync.providers.contract import FoundUrl, PageResult
@@ -84,7 +84,7 @@ async def fail_url(units: Units, request: CrawlUrl, run: Run, reason: str, ended
         if claimed is None or claimed.is_finished:
             return
         finish = Finish(CrawlUrlOutcome.FAILED, reason, reasons=("a page could not be read",))
-        last = await crawl_urls.finish(
+        counted = await crawl_urls.finish(
             connection,
             organization_id,
             task_id,
@@ -94,7 +94,7 @@ async def fail_url(units: Units, request: CrawlUrl, run: Run, reason: str, ended
             started_at=run.started_at,
             ended_as=ended_as,
         )
-        if last:
+        if counted is not None and counted.is_last:
             await complete_crawl(connection, organization_id, task_id, run)
 
 
@@ -119,7 +119,7 @@ async def _record(units: Units, visit: _Visit) -> Outcome:
             claims.reasons,
             claims.notes,
         )
-        last = await crawl_urls.finish(
+        counted = await crawl_urls.finish(
             connection,
             organization_id,
             task_id,
@@ -130,10 +130,13 @@ async def _record(units: Units, visit: _Visit) -> Outcome:
             ended_as=UnitEnd.DONE,
             follow_ups=follow_ups,
         )
-        if last is None:
+        if counted is None:
             raise _FinishedElsewhere
-        if last:
+        if counted.is_last:
             await complete_crawl(connection, organization_id, task_id, visit.run)
+    if statistics.is_due(counted.finished):
+        async with units.database.fleet() as connection:
+            await statistics.refresh(connection)
     return Done(tuple(follow_ups), {"status": str(verdict.outcome), "claimed": len(claims.links)})
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kbsync.db.errors import retry_on_conflict
 from kbsync.domain.requests import LibraryRequest
-from kbsync.library import documents, sections, unit_requests
+from kbsync.library import documents, sections, statistics, unit_requests
 from kbsync.library.documents import NewDocument, NewUnreadable
 from kbsync.library.sections import NewSection
 from kbsync.library.sources import SourceRow
@@ -50,7 +50,7 @@ async def store_listing(
     due is registered in the same transactions. A listing that stops without an end is not complete.
 
     Raises ProviderError when a page fails; the batches before it stay, and nothing is removed."""
-    batch, seen = _Batch(), 0
+    batch, seen, batches = _Batch(), 0, 0
     async for part in listing:
         match part:
             case ListingEnd():
@@ -66,7 +66,10 @@ async def store_listing(
                 seen += 1
         if batch.is_full:
             await _write(units, source, batch, brings_content)
-            batch = _Batch()
+            batch, batches = _Batch(), batches + 1
+            if batches & (batches - 1) == 0:
+                async with units.database.fleet() as connection:
+                    await statistics.refresh(connection)
             run.report(seen, None, "listed")
     await _write(units, source, batch, brings_content)
     return ListingEnd(False, "the listing stopped without saying that it was complete")

@@ -46,10 +46,10 @@ begin
     -- A loose scan: one look into the index a language.
     for one in
         with recursive found as (
-            (select c.language from document_chunks c where c.organization_id = p_organization_id order by c.language limit 1)
+            (select c.language from document_chunks c where c.organization_id + 0 = p_organization_id order by c.language limit 1)
             union all
             select (select c.language from document_chunks c
-                where c.organization_id = p_organization_id and c.language > f.language order by c.language limit 1)
+                where c.organization_id + 0 = p_organization_id and c.language > f.language order by c.language limit 1)
             from found f where f.language is not null
         )
         select f.language from found f where f.language is not null

@@ -20,7 +20,7 @@ LIBRARY = ROOT / "library" / "sql"
 # Fleet-wide on purpose, run in `fleet()`: who asks is not one organization.
 FLEET_FILES = {
     "audit", "bulk_actions", "counters", "dashboard_sessions", "due", "finding", "gauges", "known_requests", "observations",
-    "organizations", "outbox", "overview", "owners", "paused_work", "principals", "queue_pauses", "quotas", "recoveries",
+    "organizations", "outbox", "overview", "owners", "paused_work", "principals", "queue_pauses", "quotas", "recoveries", "statistics",
     "ticks",
 }  # fmt: skip
 # Headlines are a function of their arguments; tests/search proves the search's tenant.

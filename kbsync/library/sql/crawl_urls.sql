@@ -102,7 +102,7 @@ set urls_pending = task.urls_pending + $8 - 1, urls_found = task.urls_found + $8
     updated_at = now()
 from finished
 where task.organization_id = $1 and task.id = finished.crawl_task_id
-returning task.urls_pending;
+returning task.urls_pending, task.urls_found;
 
 -- name: children_after
 -- A keyset page of what a URL claimed.
