@@ -14,10 +14,12 @@ from prometheus_client.parser import text_string_to_metric_families
 from redis.asyncio import Redis
 
 from kbsync.api.fleet_state import LINE_LOOKED_AT, FleetState
+from kbsync.api.services import ApiServices
 from kbsync.db.pool import Database
 from kbsync.domain.errors import FlagStoreUnavailable
 from kbsync.domain.ids import QueueName
 from kbsync.domain.requests import DocumentChunks, Priority, SyncSource
+from kbsync.library.principals import Role
 from kbsync.queue.fleet import Fleet
 from kbsync.queue.jobs import Completed, DelayJob, JobEnd, RunningJob, SkippedJob
 from kbsync.queue.units import enqueue_units
@@ -25,9 +27,11 @@ from kbsync.recovery.layers import PassDone
 from kbsync.recovery.reconciler import KindCount, Reconciled
 from kbsync.settings import Settings
 from kbsync.telemetry import metrics
+from ops.embedded.process import free_port
 from ops.embedded.redis import EmbeddedRedis
 from producers.recovery_tick import expect_recovery, note_recovery
 from tests.acceptance.deployment import deployed, until
+from tests.api.conftest import new_token, serve
 from tests.producers.doubles import Switch
 from tests.telemetry.test_reports import Job
 from tests.website.fake_site import FakeSite
@@ -134,6 +138,21 @@ async def test_a_scrape_in_an_outage_of_redis_answers_with_what_there_is(databas
     assert not [name for name, _ in down if name == "kbsync_queue_jobs"]
     await fleet.close()
     server.stop()
+
+
+@pytest.mark.spec("OP-08")
+async def test_the_api_answers_its_scrape_without_redis(settings: Settings, database: Database) -> None:
+    gone = f"redis://127.0.0.1:{free_port()}"
+    fleet = Fleet(gone)
+    away = settings.model_copy(update={"redis_url": gone})
+    client = await serve(ApiServices(database, fleet, fleet, Switch(), away))
+    token = (await new_token(database, Role.VIEWER)).text
+    async with client.get("/metrics", headers={"Authorization": f"Bearer {token}"}) as answer:
+        assert (answer.status, answer.content_type) == (200, "text/plain")
+        found = values(await answer.read())
+    assert (found["kbsync_up", ("queue:knowledge-base-chunks",)], found["kbsync_up", ("postgres",)]) == (0, 1)
+    await client.close()
+    await fleet.close()
 
 
 @pytest.mark.spec("OP-08")

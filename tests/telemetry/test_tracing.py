@@ -6,6 +6,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,10 @@ from opentelemetry.trace import StatusCode, format_span_id, format_trace_id
 
 from kbsync.api.services import ApiServices
 from kbsync.domain.errors import SettingsError
-from kbsync.domain.ids import job_id
-from kbsync.domain.requests import SyncSource, unit_request_adapter, without_envelope
+from kbsync.domain.ids import QueueName, job_id
+from kbsync.domain.requests import DocumentChunks, Priority, SyncSource, unit_request_adapter, without_envelope
 from kbsync.library.principals import Role
+from kbsync.queue.units import job_request
 from kbsync.settings import Settings
 from kbsync.telemetry import tracing
 from kbsync.telemetry.otel import OtelTracer
@@ -96,6 +98,23 @@ def test_the_context_is_no_part_of_a_request() -> None:
     carried = unit_request_adapter.validate_python(without_envelope({**payload, "traceparent": CALLER}))
     assert carried == request
     assert job_id(carried) == job_id(request)
+
+
+@pytest.mark.spec("OP-08", "OP-11")
+async def test_a_worker_that_traces_nothing_runs_what_a_tracing_one_has_enqueued(settings: Settings) -> None:
+    request = job_request(DocumentChunks(organization_id=1, document_id=404), priority=Priority.NORMAL)
+    traced = replace(request, payload={**request.payload, "traceparent": CALLER})
+    async with deployed(settings) as fleet:
+        queue = fleet.runtime.fleet.queue(QueueName.CHUNKS)
+        await fleet.runtime.enqueuer.enqueue(QueueName.CHUNKS, [traced])
+
+        async def ended() -> bool:
+            return (await queue.counts()).completed == 1
+
+        await until(ended, "the job's end")
+        detail = await queue.detail(request.job_id)
+    assert detail is not None
+    assert detail.result["status"] == "record-missing"
 
 
 async def test_callers_whose_requests_travel_together_keep_their_own_traces(spans: InMemorySpanExporter) -> None:
