@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from kbsync.dashboard.job_words import short_type
+from kbsync.dashboard.job_words import short_reason, short_type
 from kbsync.domain.states import ENDED_JOB_STATES, JobState
 from kbsync.queue.views import JobDetail
 
@@ -77,13 +77,12 @@ def _last(detail: JobDetail, at: int, now_ms: int, delayed: str) -> list[Step]:
     match view.state:
         case JobState.DELAYED:
             due = view.until_ms or now_ms
-            reason = f": {view.reason[:300]}" if view.reason else ""
+            reason = f": {short_reason(view.reason[:300])}" if view.reason else ""
             head = f"Enqueued{delayed}, delayed" if at == view.enqueued_ms else "Delayed"
             return [Step(at, "delayed", f"{head}{reason}", due - at)]
         case JobState.ACTIVE:
-            return [
-                Step(at, "active", "Handed to a worker, runs" if delayed == "" else f"In line{delayed}; runs", None)
-            ]
+            # When it was handed out is not kept.
+            return [Step(at, "active", f"{in_line}; handed to a worker since, and runs", None)]
         case _:
             return [Step(at, "waiting", in_line, None)]
 

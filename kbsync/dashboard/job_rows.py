@@ -11,7 +11,7 @@ from typing import Any
 from kbsync.dashboard.acting import job_path, key_of
 from kbsync.dashboard.ask import Ask
 from kbsync.dashboard.job_life import bounded
-from kbsync.dashboard.job_words import kind_words, why_of
+from kbsync.dashboard.job_words import kind_words, short_reason, why_of
 from kbsync.dashboard.words import at_ms
 from kbsync.domain.states import JobState
 from kbsync.library import organizations
@@ -87,7 +87,7 @@ def read_progress(data: bytes | Mapping[str, Any] | None) -> tuple[int, int | No
 def row_of(
     queue: str, view: JobView, names: Mapping[int, str], progress: Mapping[str, tuple[int, int | None, str]]
 ) -> Row:
-    why, beneath = why_of(view) if view.state is JobState.FAILED else (view.reason or "", "")
+    why, beneath = why_of(view) if view.state is JobState.FAILED else (short_reason(view.reason or ""), "")
     fits = len(view.job_id) <= MAX_ID
     organization_id = organization_id_of(view.tenant)
     moment = view.ended_ms or view.enqueued_ms
