@@ -11,10 +11,11 @@ from functools import partial
 from aiohttp import web
 
 import kbsync
-from kbsync.api.app import RUNNER_OPTIONS, Pages, build_app
+from kbsync.api.app import Pages, build_app
 from kbsync.api.fallbacks import expect_fallbacks
 from kbsync.api.fleet_state import FleetState
 from kbsync.api.services import ApiServices
+from kbsync.api.wire import ApiRunner
 from kbsync.dashboard import site
 from kbsync.dashboard.services import DashboardServices
 from kbsync.domain.errors import KbsyncError, ServerUnavailable, SettingsError
@@ -43,7 +44,7 @@ async def serve_api(settings: Settings) -> None:
     async with _process(settings, "api") as (runtime, stop):
         services = ApiServices(runtime.database, runtime.enqueuer, runtime.fleet, runtime.kill_switch, settings)
         expect_fallbacks()
-        runner = web.AppRunner(build_app(services, dashboard_of(runtime)), **RUNNER_OPTIONS)
+        runner = ApiRunner(build_app(services, dashboard_of(runtime)))
         await runner.setup()
         try:
             await _listen(runner, settings)

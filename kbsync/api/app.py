@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 from aiohttp import web
 
@@ -16,29 +15,11 @@ from kbsync.api.described import Described
 from kbsync.api.rates import TokenRates
 from kbsync.api.services import ApiServices
 from kbsync.api.watching import watched
+from kbsync.api.wire import RUNNER_OPTIONS as RUNNER_OPTIONS
+from kbsync.api.wire import secure
 from kbsync.telemetry import log
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
-
-_HEADERS = {
-    "Content-Security-Policy": "default-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
-    "X-Content-Type-Options": "nosniff",
-    "X-Frame-Options": "DENY",
-    "Referrer-Policy": "no-referrer",
-    "Cross-Origin-Resource-Policy": "same-origin",
-    "Cache-Control": "no-store",
-}
-
-
-# For `web.AppRunner(build_app(services), **RUNNER_OPTIONS)`. Bodies are never unpacked (a small one may unfold to any
-# size), headers are bounded.
-RUNNER_OPTIONS: dict[str, Any] = {
-    "auto_decompress": False,
-    "access_log": None,
-    "max_line_size": 8_190,
-    "max_field_size": 8_190,
-    "keepalive_timeout": 30.0,
-}
 
 
 @dataclass(frozen=True)
@@ -126,9 +107,7 @@ async def _guard(request: web.Request, handler: Handler) -> web.StreamResponse:
 
 
 async def _secure(request: web.Request, response: web.StreamResponse) -> None:
-    for name, value in _HEADERS.items():
-        response.headers.setdefault(name, value)  # a page of the dashboard has its own
-    response.headers["Server"] = "kbsync"
+    secure(response)
 
 
 _CLASS_OF: dict[tuple[str, object], RouteClass] = {(route.method, route.handler): route.route_class for route in ROUTES}
