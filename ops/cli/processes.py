@@ -90,8 +90,15 @@ def migrate(
 def api(
     host: str = typer.Option("", help="Address to listen on (KBSYNC_API_HOST, default 127.0.0.1)."),
     port: int = typer.Option(-1, help="Port to listen on (KBSYNC_API_PORT, default 8080)."),
+    openapi: bool = typer.Option(False, "--openapi", help="Print the API's OpenAPI document and serve nothing."),
 ) -> None:
     """Serve the HTTP API."""
+    if openapi:
+        from kbsync.api.app import ROUTES
+        from kbsync.api.openapi import document_of
+
+        print_json(document_of(ROUTES))
+        return
     from kbsync.queue.loop import run as run_loop
     from ops.cli.context import settings_here
     from ops.serve import serve_api
