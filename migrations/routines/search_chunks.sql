@@ -5,9 +5,10 @@
 -- organization asked for must be the one the transaction was opened for, or nothing is found.
 --
 -- p_query is in the words of domain.text.searchable_query. Each language the organization has reads it in its own way.
+-- The 500 best chunks by how often the words stand in them are ranked closely; the rest stands behind them by that alone.
 -- A score is: how dense and how often the words stand in the chunk (title and headings weighing more), raised by how many
--- of the document's chunks have them and by how well its title and the query agree. Beyond p_candidates matching chunks, those with the words in title or headings are ranked,
--- and as many others as there is room for.
+-- of the document's chunks have them and by how well its title and the query agree. Beyond p_candidates matching chunks,
+-- those with the words in title or headings are ranked, and as many others as there is room for.
 create or replace function kbsync.search_chunks(
     p_organization_id bigint,
     p_query text,
@@ -38,6 +39,7 @@ declare
     one regconfig;
     q tsquery;
     ids bigint[];
+    refined constant integer := 500;
 begin
     if p_organization_id is distinct from nullif(current_setting('kbsync.organization_id', true), '')::bigint then
         return;
@@ -86,17 +88,24 @@ begin
     end if;
 
     return query
-    with ranked as (
-        select c.id, c.source_id as document, t.own,
-            ts_rank_cd('{0.1, 0.2, 0.4, 1.0}', c.searchable, t.own, 4) as density,
+    with weighed as (
+        select c.id, c.source_id as document, t.own, c.searchable,
             ts_rank('{0.1, 0.2, 0.4, 1.0}', c.searchable, t.own, 1) as weight
         from document_chunks c
         join lateral (select queries[array_position(configurations, c.language)] as own) t on t.own is not null
         where c.id = any (ids) and c.organization_id = p_organization_id
             and (cardinality(queries) = 1 or c.searchable @@ t.own)
     ),
+    placed as (
+        select w.*, row_number() over (order by w.weight desc, w.id) <= refined as close from weighed w
+    ),
+    ranked as (
+        select p.id, p.document, p.own, p.close, p.weight,
+            case when p.close then ts_rank_cd('{0.1, 0.2, 0.4, 1.0}', p.searchable, p.own, 4) else 0 end as density
+        from placed p
+    ),
     best as (
-        select distinct on (r.document) r.id, r.document, r.own,
+        select distinct on (r.document) r.id, r.document, r.own, r.close,
             r.density + r.weight as own_score,
             count(*) over (partition by r.document) as matching
         from ranked r
@@ -110,7 +119,7 @@ begin
         join lateral (
             select count(*) as words, count(*) filter (where w = any (wanted)) as found
             from document_chunks c, unnest(tsvector_to_array(ts_filter(c.searchable, '{a}'))) as w
-            where c.id = b.id
+            where c.id = b.id and b.close
         ) t on true
         join knowledge_base_documents d on d.id = b.document and d.organization_id = p_organization_id
         where d.discarded_at is null
