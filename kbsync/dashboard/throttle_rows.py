@@ -74,6 +74,10 @@ class Row:
         return self.closed_until or (self.ends_at if self.in_force else None)
 
     @property
+    def scope(self) -> DataSourceScope:
+        return DataSourceScope(self.provider, self.organization_id, self.data_source_id)
+
+    @property
     def key(self) -> str:
         """For ids of the page: letters, digits and dashes, whatever the provider is called."""
         source = NO_DATA_SOURCE if self.data_source_id is None else str(self.data_source_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
+from asyncio import sleep
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from uuid import uuid4
@@ -28,7 +28,7 @@ async def redrive(database: Database, enqueuer: Enqueuer, kill_switch: PauseView
     queued, of organizations that are not paused. Safe to repeat. Raises ServerUnavailable.
 
     `settled_s`: how stale a worker's look at the flag may be. Until then one would skip again what is asked for here."""
-    await asyncio.sleep(settled_s)
+    await sleep(settled_s)
     scan = Scan(date=datetime.now(UTC).date(), manual_id=uuid4())
     await accept_units(database, enqueuer, [scan], priority=Priority.URGENT, rerun_if_active=True)
     done = await Reconciler(database, enqueuer, kill_switch).redrive()

@@ -54,21 +54,14 @@ class OffSheet:
         """What a re-drive asks for."""
         if self.work.nothing:
             return "Runs the daily scan. Nothing was skipped and no crawl is unfinished."
-        parts = [
-            f"{_at_least(self.work.skipped)} skipped {_units(self.work.skipped)}" if self.work.skipped else "",
-            f"{_at_least(self.work.urls)} unfinished crawl {'URL' if self.work.urls == 1 else 'URLs'}"
-            if self.work.urls
-            else "",
-            f"{_at_least(self.work.crawls)} {'crawl' if self.work.crawls == 1 else 'crawls'} that never began"
-            if self.work.crawls
-            else "",
-        ]
-        named = " and ".join(part for part in parts if part)
+        counts = (
+            (self.work.skipped, "skipped unit", "skipped units"),
+            (self.work.urls, "unfinished crawl URL", "unfinished crawl URLs"),
+            (self.work.crawls, "crawl that never began", "crawls that never began"),
+        )
+        *first, last = [f"{_at_least(many)} {one if many == 1 else more}" for many, one, more in counts if many]
+        named = f"{', '.join(first)} and {last}" if first else last
         return f"Runs the daily scan, then asks for {named} again. Throttles apply."
-
-
-def _units(many: int) -> str:
-    return "unit" if many == 1 else "units"
 
 
 def _at_least(many: int) -> str:

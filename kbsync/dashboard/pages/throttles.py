@@ -24,7 +24,7 @@ from kbsync.queue.fleet import unavailable_if_redis_fails
 from kbsync.queue.operators import QueueLimits, QueueOperator
 from ratelimits.host_views import HostView, read_hosts
 from ratelimits.limits import MAX_COUNT, Limit, UnitKind, default_limit, limit_for, parse_overrides
-from ratelimits.scope import NO_DATA_SOURCE, DataSourceScope
+from ratelimits.scope import NO_DATA_SOURCE, DataSourceScope, data_source_of_member
 
 SHOWN = 40
 MOST = 500
@@ -147,9 +147,8 @@ async def change_limit(ask: Ask) -> Done:
 
 async def reopen(ask: Ask) -> Done:
     """Lifts a provider's closure before its time. Jobs that were told to come back at its end stay asleep till then."""
-    organization_id, data_source_id = _ids(ask)
-    provider = ask.form.get("provider", "")[:200]
-    scope = DataSourceScope(provider, organization_id, data_source_id)
+    scope = _scope(ask)
+    provider = scope.provider
     closed = await ask.services.throttle.closed_until(scope)
     if closed is None:
         raise ActionRefused(f"{provider} was open already: nothing was changed.", "/throttles")
@@ -158,8 +157,8 @@ async def reopen(ask: Ask) -> Done:
             connection,
             actor=ask.principal.name,
             action="throttle.reopen",
-            target=target_of(data_source_id) if data_source_id is not None else f"provider:{provider}",
-            organization_id=organization_id,
+            target=f"provider:{provider}" if scope.data_source_id is None else target_of(scope.data_source_id),
+            organization_id=scope.organization_id,
             reason=ask.form.get("why", "").strip()[:MOST_WHY] or None,
             detail={"provider": provider, "closed_until": closed[0].isoformat(), "closed_because": closed[1]},
         )
@@ -175,6 +174,14 @@ def _known_limit(known: data_sources.DataSourceRow, kind: UnitKind) -> Limit | N
         return limit_for(known.provider, kind, known.limits)
     except SettingsError:
         return None  # what is stored can't be read; it is replaced
+
+
+def _scope(ask: Ask) -> DataSourceScope:
+    """As the index of closures spells it, which survives whatever a provider is called."""
+    try:
+        return data_source_of_member(ask.form.get("scope", "")[:1_000])
+    except ValueError:
+        raise ActionRefused("This form names no connection. Open the page again.", "/throttles") from None
 
 
 def _ids(ask: Ask) -> tuple[int, int | None]:
