@@ -27,13 +27,19 @@ def versions() -> list[str]:
     own = [
         f"kbsync {kbsync.__version__}",
         f"Python {platform.python_version()}",
-        f"embedded Redis {version_of(server_binary())}",
+        f"embedded {server_name(server_binary())}",
         f"embedded Postgres {version_of(postgres.binaries() / 'postgres')}",
     ]
     if (redis := redis_7()) is not None:
-        own.append(f"redis-server {version_of(redis)}")
+        own.append(f"{server_name(redis)} on PATH")
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return [*own, f"{cores} cores, {platform.system()} {platform.machine()}"]
+
+
+def server_name(binary: Path) -> str:
+    """Valkey 9.1.2, Redis 7.0.15."""
+    done = subprocess.run([str(binary), "--version"], capture_output=True, text=True, timeout=20, check=False)
+    return f"{(done.stdout.split() or ['unknown'])[0]} {version_of(binary)}"
 
 
 def version_of(program: str | Path, arguments: Sequence[str] = ("--version",)) -> str:

@@ -11,7 +11,7 @@ from kbsync.queue.jobs import JobRequest
 from kbsync.queue.queue import QueueCounts
 from ops.bench import contestants
 from ops.bench.figures import Bar, Figure, Row, Sample, limit
-from ops.bench.machine import redis_7, version_of
+from ops.bench.machine import redis_7, server_name, version_of
 from ops.bench.ours import QUEUE, FleetProducer
 from ops.bench.peers.driver import BATCH, requests
 from ops.bench.processes import Arena, arena, redis_up
@@ -46,7 +46,7 @@ def measure(options: Options) -> list[Figure]:
     )
     rows = [
         Row(
-            f"{what} on {name} ({version_of(binary) if binary else 'none'})",
+            f"{what} on {name} ({server_name(binary) if binary else 'not here'})",
             found[name][place] if name in found else None,
         )
         for name, binary in servers.items()

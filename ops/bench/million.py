@@ -35,6 +35,7 @@ FEW, MANY = 1_000, 1_000_000
 TENANTS = 100
 STEP = 50  # jobs a call: half the slots of a worker of 100, which is what it claims at once
 WARM_UP = 5
+FILL = 5_000  # jobs a call, which must not take as long as a client waits for Redis
 PAGES = ("/", f"/queues/{QUEUE}")
 PAGE_MS, BAR = 150.0, 1.5
 
@@ -52,8 +53,8 @@ class Client:
         self._ended: list[Finish] = []
 
     async def fill(self) -> None:
-        for at in range(0, self.size, 10_000):
-            await self._put_in(min(10_000, self.size - at))
+        for at in range(0, self.size, FILL):
+            await self._put_in(min(FILL, self.size - at))
 
     async def step(self) -> None:
         """Claims, finishing what the step before claimed; enqueues as many; looks at the counts. Each is timed."""

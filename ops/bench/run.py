@@ -39,7 +39,7 @@ def run_bench(
         print(f"[{time.monotonic() - begun:6.1f} s] {text}", file=sys.stderr, flush=True)
 
     figures: list[Figure] = []
-    command = _command(only, quick=quick)
+    command = _command(only, quick=quick, rounds=rounds, minutes=minutes)
     for measurement in chosen(only):
         with tempfile.TemporaryDirectory(prefix="kbsync-bench-", ignore_cleanup_errors=True) as folder:
             made = measured(measurement, Options(Path(folder), quick, 1 if quick else rounds, minutes, say))
@@ -80,9 +80,11 @@ def _versions() -> list[str]:
     return machine.versions()
 
 
-def _command(only: str, *, quick: bool) -> str:
-    words = ["make", "bench", *([f"ONLY={only}"] if only else []), *(["QUICK=1"] if quick else [])]
-    return shlex.join(words)
+def _command(only: str, *, quick: bool, rounds: int, minutes: float) -> str:
+    if only == "RB-05":
+        return f"make soak MINUTES={minutes:g}"
+    chosen_ids = ["--only", only] if only else []
+    return shlex.join(["kbsync", "bench", *chosen_ids, "--rounds", str(rounds), *(["--quick"] if quick else [])])
 
 
 def _plain(figure: Figure) -> dict[str, object]:
