@@ -12,6 +12,7 @@ from kbsync.providers.files.provider import FilesProvider
 from kbsync.providers.intercom.provider import IntercomProvider
 from kbsync.providers.scribe.provider import ScribeProvider
 from kbsync.providers.website.provider import WebsiteProvider
+from kbsync.providers.zendesk.provider import ZendeskProvider
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,7 @@ FACTORIES: Mapping[str, Factory] = {
     "intercom": lambda setup, environment: IntercomProvider(setup, environment.client_of(setup)),
     "scribe": lambda setup, environment: ScribeProvider(setup, environment.client_of(setup)),
     "website": lambda setup, environment: WebsiteProvider(setup, environment.client_of(setup)),
+    "zendesk": lambda setup, environment: ZendeskProvider(setup, environment.client_of(setup)),
 }
 
 
