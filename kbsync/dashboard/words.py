@@ -97,7 +97,9 @@ def ago(value: datetime | None, now: datetime) -> Markup:
         return moment(value, now)
     if seconds >= 2 * DAY:
         return _time(value, moment_text(value, now))
-    return _time(value, f"{duration(max(seconds, 1))} ago")
+    # Whole minutes: a live list must not change each second for what is minutes old.
+    whole = seconds if seconds < MINUTE else seconds - seconds % MINUTE
+    return _time(value, f"{duration(max(whole, 1))} ago")
 
 
 def until(value: datetime, now: datetime) -> str:

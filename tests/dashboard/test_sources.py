@@ -151,7 +151,7 @@ async def test_sync_now_really_syncs(dashboard: Dashboard, acme: Shelf, tmp_path
     source = await acme.source("files", "Handbook", {"path": str(tmp_path)})
     _, before = await person.get(f"/sources/{source}")
     assert "No sync has run yet." in before
-    assert f"One job, kb-source-sync-{source}, goes to the head of the queue" in before
+    assert f"One job, kb-source-sync-{source}, goes ahead of everything that no person waits for" in before
     status, text = await person.post(f"/sources/{source}/sync")
     assert (status, "Its sync is in line" in text) == (200, True)
     queue = dashboard.fleet.queue(QueueName.SYNC)
