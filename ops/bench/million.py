@@ -33,8 +33,9 @@ T = TypeVar("T")
 
 FEW, MANY = 1_000, 1_000_000
 TENANTS = 100
-STEP = 50  # jobs a call: half the slots of a worker of 100, which is what it claims at once
+STEP = 25  # jobs a call: half the slots of a worker as it ships, which is what it claims at once
 WARM_UP = 5
+SETTLE_WITHIN_S = 120.0
 FILL = 5_000  # jobs a call, which must not take as long as a client waits for Redis
 PAGES = ("/", f"/queues/{QUEUE}")
 PAGE_MS, BAR = 150.0, 1.5
@@ -53,8 +54,12 @@ class Client:
         self._ended: list[Finish] = []
 
     async def fill(self) -> None:
+        """After: `size` jobs wait, and the server has written down what they are."""
         for at in range(0, self.size, FILL):
             await self._put_in(min(FILL, self.size - at))
+        async with asyncio.timeout(SETTLE_WITHIN_S):
+            while (await self._queue.redis.info("persistence"))["aof_rewrite_in_progress"]:
+                await asyncio.sleep(0.2)
 
     async def step(self) -> None:
         """Claims, finishing what the step before claimed; enqueues as many; looks at the counts. Each is timed."""
