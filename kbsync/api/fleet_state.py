@@ -43,6 +43,8 @@ class FleetState:
     fleet: FleetView
     kill_switch: PauseView
     redis_url: str | None = None
+    part_timeout_s: float = PART_TIMEOUT_S
+    statement_timeout_ms: int = STATEMENT_TIMEOUT_MS
 
     async def read(self) -> list[Metric]:
         """Always answers, within the time-out."""
@@ -55,7 +57,7 @@ class FleetState:
         }
         if self.redis_url is not None and isinstance(self.fleet, Fleet):
             parts["throttles"] = self._closures
-        answers = await asyncio.gather(*(_read(name, read) for name, read in parts.items()))
+        answers = await asyncio.gather(*(_read(name, read, self.part_timeout_s) for name, read in parts.items()))
         up = GaugeMetricFamily("kbsync_up", "Whether a part answered this scrape.", labels=["part"])
         for name, answer in zip(parts, answers, strict=True):
             up.add_metric([name], 0 if answer is None else 1)
@@ -63,7 +65,7 @@ class FleetState:
 
     async def _promises(self) -> Families:
         async with self.database.fleet() as connection:
-            found = await gauges.promises(connection, STATEMENT_TIMEOUT_MS)
+            found = await gauges.promises(connection, self.statement_timeout_ms)
         return [
             _gauge(
                 "kbsync_oldest_owed_seconds", "Age of the oldest accepted unit not ended yet.", found.oldest_owed_s or 0
@@ -78,7 +80,7 @@ class FleetState:
 
     async def _sources(self) -> Families:
         async with self.database.fleet() as connection:
-            rows = await gauges.sources(connection, STATEMENT_TIMEOUT_MS)
+            rows = await gauges.sources(connection, self.statement_timeout_ms)
         families = [
             GaugeMetricFamily("kbsync_sources", "Sources that the daily scan asks for.", labels=["provider"]),
             GaugeMetricFamily("kbsync_sources_failed", "Of them, whose last sync failed.", labels=["provider"]),
@@ -99,7 +101,7 @@ class FleetState:
 
     async def _documents_without_chunks(self) -> Families:
         async with self.database.fleet() as connection:
-            count = await gauges.documents_without_chunks(connection, STATEMENT_TIMEOUT_MS)
+            count = await gauges.documents_without_chunks(connection, self.statement_timeout_ms)
         return [_gauge("kbsync_documents_without_chunks", "Kept documents with content whose chunks are owed.", count)]
 
     async def _kill_switch(self) -> Families:
@@ -137,9 +139,9 @@ async def _ages(fleet: Fleet, name: QueueName) -> Families:
     return [age, workers]
 
 
-async def _read(name: str, read: Read) -> Families | None:
+async def _read(name: str, read: Read, timeout_s: float) -> Families | None:
     try:
-        async with asyncio.timeout(PART_TIMEOUT_S):
+        async with asyncio.timeout(timeout_s):
             return await read()
     except (KbsyncError, RedisError, OSError, TimeoutError) as error:
         log.warning("scrape_part_missing", scrape_part=name, error=type(error).__name__)

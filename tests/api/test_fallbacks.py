@@ -23,7 +23,7 @@ async def told(api: Api) -> int:
     return found[counters.PRODUCERS, Counted.FALLBACKS_REPORTED]
 
 
-@pytest.mark.spec("OP-16", "OP-08")
+@pytest.mark.spec("OP-08")
 async def test_a_report_is_counted_by_the_hour_and_as_a_metric(api: Api) -> None:
     before = values(metrics.render()).get(("kbsync_producer_fallbacks_total", ("server_error",)), 0)
     for count in (3, 2):
@@ -35,7 +35,7 @@ async def test_a_report_is_counted_by_the_hour_and_as_a_metric(api: Api) -> None
     assert not (await throttle_storm(api.database, 1)).rows  # they are no kind of job
 
 
-@pytest.mark.spec("OP-16")
+@pytest.mark.spec("OP-08")
 @pytest.mark.parametrize(
     "body",
     [
@@ -55,7 +55,7 @@ async def test_what_is_no_report_is_refused_and_not_counted(api: Api, body: dict
     assert await told(api) == 0
 
 
-@pytest.mark.spec("OP-16", "SE-01")
+@pytest.mark.spec("OP-08", "SE-01")
 async def test_only_a_producer_reports(api: Api) -> None:
     reader = (await new_token(api.database, Role.READER)).text
     headers = {"Authorization": f"Bearer {reader}"}

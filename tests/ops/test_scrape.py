@@ -68,6 +68,19 @@ async def answers(port: int) -> bool:
         return False
 
 
+async def whole(address: str, token: str) -> str:
+    """A scrape in which every part answered in its time: on a busy machine it may take a second one."""
+    text = ""
+
+    async def all_up() -> bool:
+        nonlocal text
+        status, text = await get(address, token)
+        return status == 200 and not re.search(r"^kbsync_up\{.*\} 0", text, re.MULTILINE)
+
+    await until(all_up, "a whole scrape")
+    return text
+
+
 @pytest.mark.spec("OP-08", "OP-14")
 async def test_every_process_is_scraped_with_a_viewer_s_token_and_has_what_alerts_and_panels_name(
     settings: Settings, database: Database
@@ -94,8 +107,7 @@ async def test_every_process_is_scraped_with_a_viewer_s_token_and_has_what_alert
             assert (await get(address))[0] == 401, name
             assert (await get(address, "kbs_wrong"))[0] == 401, name
             assert (await get(address, producer))[0] == 403, name
-            status, texts[name] = await get(address, viewer)
-            assert status == 200, name
+            texts[name] = await whole(address, viewer)
     there = {
         line.split("{")[0].split(" ")[0]
         for text in texts.values()
