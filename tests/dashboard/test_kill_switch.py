@@ -89,9 +89,11 @@ async def test_on_for_one_organization_leaves_the_others_running(dashboard: Dash
     [
         ({"scope": "all", "why": "  "}, "Say why"),
         ({"scope": "all"}, "Say why"),
+        ({"scope": "all", "why": "\0"}, "Say why"),
         ({"why": "Because"}, "Say for whom"),
         ({"scope": "some", "why": "Because"}, "Say for whom"),
         ({"scope": "one", "why": "Because"}, "There is no organization of this id or name."),
+        ({"scope": "one", "organization": "\0", "why": "Because"}, "There is no organization of this id or name."),
         ({"scope": "one", "organization": "99", "why": "Because"}, "There is no organization of this id or name."),
         ({"scope": "one", "organization": "9" * 40, "why": "Because"}, "There is no organization of this id or name."),
     ],

@@ -11,6 +11,7 @@ from urllib.parse import urlencode
 from kbsync.dashboard.ask import Access, Ask
 from kbsync.dashboard.page import Page
 from kbsync.db.pool import Connection
+from kbsync.domain.text import storable
 from kbsync.library import audit as ledger
 from kbsync.library import organizations
 from kbsync.library.audit import Entry, EntryFilter
@@ -21,12 +22,11 @@ DETAIL_SHOWN = 12
 _CURSOR = re.compile(r"(\d{1,16})-(\d{1,18})")
 # Where a target leads, by its first word: the rest is the id.
 _PAGES = {"source": "/sources/", "document": "/documents/", "crawl": "/crawls/"}
-# Filters of the address that are not one of the fields' own.
 FIELDS = ("actor", "action", "target", "organization", "since", "until")
 
 
 async def audit(ask: Ask) -> Mapping[str, Any]:
-    given = {name: ask.query(name, MOST_NAME) for name in FIELDS}
+    given = {name: storable(ask.query(name, MOST_NAME)) for name in FIELDS}
     faults: dict[str, str] = {}
     async with ask.services.database.fleet() as connection:
         organization_id = await _organization(connection, given["organization"], faults)

@@ -15,6 +15,7 @@ from kbsync.dashboard.words import count, plain_number
 from kbsync.db.pool import Connection
 from kbsync.domain.errors import FlagStoreUnavailable, KbsyncError
 from kbsync.domain.ids import QueueName
+from kbsync.domain.text import storable
 from kbsync.flags.kill_switch import AUDIT_TARGET, PAUSE_FLAG, PAUSED, KillSwitchState
 from kbsync.library import audit, finding, organizations
 from kbsync.library.audit import Entry
@@ -140,7 +141,7 @@ async def _off_sheets(connection: Connection, state: KillSwitchState) -> list[Of
 
 async def turn_on(ask: Ask) -> Done:
     """From now on units of everybody, or of one organization, end as skipped. Audited with its reason by the switch."""
-    why = " ".join(ask.form.get("why", "").split())[:MOST_WHY]
+    why = _why(ask)
     if not why:
         raise ActionRefused("Say why: it is shown on every page while the switch is on. Nothing was changed.", HERE)
     match ask.form.get("scope"):
@@ -162,7 +163,7 @@ async def turn_off(ask: Ask) -> Done:
     before = await ask.services.kill_switch.describe()
     if not is_on_for(before, organization_id):
         raise ActionRefused(f"The kill switch was off for {who} already: nothing was changed.", HERE)
-    why = " ".join(ask.form.get("why", "").split())[:MOST_WHY] or "turned off at the dashboard"
+    why = _why(ask) or "turned off at the dashboard"
     await ask.services.kill_switch.resume(ask.principal.name, why, organization_id)
     said = f"The kill switch is off for {who}."
     if before.for_all is not None and organization_id is not None:
@@ -214,9 +215,14 @@ async def _redrive(ask: Ask, organization_id: int | None) -> Redriven | None:
     return done
 
 
+def _why(ask: Ask) -> str:
+    """One line, as Postgres and every page can keep it."""
+    return " ".join(storable(ask.form.get("why", "")).split())[:MOST_WHY]
+
+
 async def _organization(ask: Ask) -> tuple[int, str]:
     """By id, or by its exact name."""
-    text = ask.form.get("organization", "").strip()[:500]
+    text = storable(ask.form.get("organization", "").strip()[:500])
     async with ask.services.database.fleet() as connection:
         if text.isascii() and text.isdigit() and len(text) <= 18:
             row = await organizations.get(connection, int(text))
