@@ -258,6 +258,11 @@ def verdict_of(counts: SourceCounts) -> str:
     return "; ".join(said) + "."
 
 
+def crawls_verdict(live: int) -> str:
+    """The sentence over the list of crawls."""
+    return f"{_many(live, 'crawl')} {'is' if live == 1 else 'are'} under way." if live else "No crawl is under way."
+
+
 def _many(number: int, one: str) -> str:
     return f"more than {count(COUNTED_TO, one)}" if number > COUNTED_TO else count(number, one)
 

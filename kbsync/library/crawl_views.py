@@ -129,6 +129,12 @@ async def crawl_list(
     return lines, reach
 
 
+async def live_crawls(connection: Connection, organization_id: int | None, most: int) -> int:
+    """How many crawls have not ended, counted to `most`; None: of every organization, in a `fleet()` transaction."""
+    counted: int = await connection.fetchval(_SQL["live_crawls"], organization_id, most)
+    return counted
+
+
 async def crawl_page(connection: Connection, organization_id: int, task_id: int) -> CrawlPage | None:
     """A crawl of a kept source of this organization."""
     row = await connection.fetchrow(_SQL["crawl_page"], organization_id, task_id)

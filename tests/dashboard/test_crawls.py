@@ -63,6 +63,7 @@ async def test_a_crawl_says_how_far_it_is_what_failed_and_where_that_sits(dashbo
     assert (await person.get(f"/crawls/{task}?at={'0' * 64}"))[0] == 404
     _, lists = await person.get("/crawls")
     assert "Manual" in lists
+    assert "1 crawl is under way." in lists
     assert "No crawl fits" in (await person.get("/crawls?status=failed"))[1]
 
 

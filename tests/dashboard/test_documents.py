@@ -15,7 +15,7 @@ async def acme(dashboard: Dashboard) -> Shelf:
     return await shelf(dashboard.runtime.database, "Acme")
 
 
-@pytest.mark.spec("OP-05", "LS-27")
+@pytest.mark.spec("OP-05", "OP-06")
 async def test_text_and_chunks_are_for_readers_and_the_rest_for_everybody_who_looks(
     dashboard: Dashboard, acme: Shelf
 ) -> None:

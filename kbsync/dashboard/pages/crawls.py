@@ -21,6 +21,7 @@ from kbsync.db.pool import Connection
 from kbsync.domain.states import CrawlStatus, CrawlUrlOutcome
 from kbsync.library import crawl_views, owners
 from kbsync.library.crawl_views import CrawlPage, UrlNode
+from kbsync.library.source_pages import COUNTED_TO
 
 STATUSES = tuple((str(status), str(status).capitalize()) for status in CrawlStatus)
 MISSING = "There is no such crawl, or it is another organization’s."
@@ -34,6 +35,7 @@ async def crawls(ask: Ask) -> Mapping[str, Any]:
     status = ask.query("status") if ask.query("status") in dict(STATUSES) else ""
     before = (place_of(ask.query("before"), 1) or (crawl_views.HIGHEST,))[0]
     async with all_that_may_be_seen(ask) as connection:
+        live = await crawl_views.live_crawls(connection, ask.organization_id, COUNTED_TO + 1)
         lines, more = await crawl_views.crawl_list(
             connection,
             ask.organization_id,
@@ -43,10 +45,9 @@ async def crawls(ask: Ask) -> Mapping[str, Any]:
             before_id=before,
         )
     filters = {"status": status, "organization": chosen or "", "source": source_id or ""}
-    running = sum(1 for line in lines if line.status == CrawlStatus.RUNNING)
     return {
         "lines": [(line, words.pace_of(line, ask.now)) for line in lines],
-        "running": running,
+        "verdict": words.crawls_verdict(live),
         "filters": filters,
         "used": sum(1 for value in filters.values() if value),
         "statuses": STATUSES,
@@ -166,6 +167,6 @@ def bar_of(page: CrawlPage) -> list[tuple[str, float, float]]:
 
 
 PAGES = (
-    Page("/crawls", "crawls.html", crawls, Access.KNOWLEDGE, live=("rows",)),
+    Page("/crawls", "crawls.html", crawls, Access.KNOWLEDGE, live=("verdict", "rows")),
     Page("/crawls/{id}", "crawl.html", crawl, Access.KNOWLEDGE, live=("standing", "progress", "failures")),
 )

@@ -1,6 +1,6 @@
 """`/documents/{id}`: where a document comes from, how it stands, and what search has of it.
 
-Its text and chunks are knowledge: they are for those who may search (LS-27's reading right), whoever may look at the rest."""
+Its text and chunks are knowledge: they are for those who may search, whoever may look at the rest."""
 
 from __future__ import annotations
 

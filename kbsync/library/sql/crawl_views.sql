@@ -25,6 +25,14 @@ where ($1::bigint is null or organization_id = $1) and id < $2 and ($3::bigint i
 order by id desc
 offset $5 - 1 limit 1;
 
+-- name: live_crawls
+-- How many crawls have not ended, counted to $2, from the index that lets a source have one of them.
+select count(*) from (
+    select from knowledge_base_crawl_tasks
+    where ($1::bigint is null or organization_id = $1) and status in ('pending', 'running')
+    limit $2
+) live;
+
 -- name: crawl_page
 -- One crawl of a kept source, and how its URLs ended: what was stored is the rest.
 select task.id, task.organization_id, organization.name as organization, task.source_id, source.name as source,
