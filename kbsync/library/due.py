@@ -127,6 +127,26 @@ async def open_past_grace(
     return [OpenUnit(row["job_id"], row["organization_id"], row["request"], row["requested_at"]) for row in rows]
 
 
+@dataclass(frozen=True)
+class OldestOpen:
+    """The oldest open units of some organizations; `last_organization` is where the next ones begin, None after the last."""
+
+    units: list[OpenUnit]
+    last_organization: int | None
+
+
+async def oldest_open_of_each(
+    connection: Connection, grace_s: float, after_organization: int, organizations: int, of_each: int
+) -> OldestOpen:
+    rows = await connection.fetch(_SQL["oldest_open_of_each"], grace_s, after_organization, organizations, of_each)
+    units = [
+        OpenUnit(row["job_id"], row["organization_id"], row["request"], row["requested_at"])
+        for row in rows
+        if row["job_id"] is not None
+    ]
+    return OldestOpen(units, rows[-1]["organization_id"] if rows else None)
+
+
 async def standing_of(connection: Connection, job_ids: Sequence[str]) -> Mapping[str, Standing]:
     """How each of these units stands; one that was never registered is absent."""
     rows = await connection.fetch(_SQL["standing_of"], list(job_ids))

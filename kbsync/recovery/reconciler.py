@@ -21,6 +21,8 @@ from kbsync.recovery.kinds import KINDS, REDRIVEN, Candidate, DurableKind, Unrea
 from kbsync.recovery.promises import accept_units
 from kbsync.telemetry import log
 
+AT_ONCE = 500  # requests of one enqueue call: everybody else waits for Redis meanwhile
+
 
 class PauseView(Protocol):
     async def paused(self, organization_id: int | None) -> bool: ...
@@ -94,11 +96,15 @@ class Reconciler:
         count.settled += len(missing) - len(wanted)
         requests = _built(wanted)
         count.refused += len(wanted) - len(requests)
-        try:
-            answers = await self._enqueue(kind, requests)
-        except PayloadRefused:
-            answers = await self._enqueue_one_by_one(kind, requests, count)
-        count.requeued += sum(answer.outcome in (EnqueueOutcome.CREATED, EnqueueOutcome.REPLACED) for answer in answers)
+        for start in range(0, len(requests), AT_ONCE):
+            batch = requests[start : start + AT_ONCE]
+            try:
+                answers = await self._enqueue(kind, batch)
+            except PayloadRefused:
+                answers = await self._enqueue_one_by_one(kind, batch, count)
+            count.requeued += sum(
+                answer.outcome in (EnqueueOutcome.CREATED, EnqueueOutcome.REPLACED) for answer in answers
+            )
 
     async def _not_paused(self, page: list[Candidate]) -> list[Candidate]:
         organizations = {candidate.organization_id for candidate in page}

@@ -136,7 +136,7 @@ async def costs_at(database_url: str, size: int, some: int) -> Costs:
         await costs.timed("chunks", some, lambda: _run_all(units, chunks))
         async with database.fleet() as connection:
             await connection.execute(_SQL["without_chunks"], organization_id)
-        scan = Scan(date=date.today(), reason="bench") if "reason" in Scan.model_fields else Scan(date=date.today())
+        scan = Scan(date=date.today())
         services = ScanServices(database, queue, NeverPaused())
         await costs.timed("tick", size, lambda: run_scan(services, scan, run="bench"))
         async with database.fleet() as connection:

@@ -49,7 +49,11 @@ TABLE: tuple[Measurement, ...] = (
     Measurement("PF-07", "ops.bench.million"),
     Measurement("PF-08", "ops.bench.throttling"),
     Measurement("PF-09", "ops.bench.crash"),
+    Measurement("PF-10", "ops.bench.crawl"),
+    Measurement("PF-11", "ops.bench.library"),
+    Measurement("PF-13", "ops.bench.recovery"),
     Measurement("PF-14", "ops.bench.resting"),
+    Measurement("PF-15", "ops.bench.search"),
     Measurement("RB-05", "ops.bench.soak", by_default=False),
 )
 

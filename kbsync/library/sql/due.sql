@@ -51,6 +51,38 @@ where (ended_at is null or ended_at < requested_at)
 order by requested_at, job_id
 limit $4;
 
+-- name: oldest_open_of_each
+-- The oldest open units past the grace of each organization after $2, $4 of each: a skip scan over the index, so that one
+-- with a hundred thousand of them costs one look. Answers the next $3 organizations that have any.
+with recursive organizations as (
+    (
+        select organization_id, 1 as place from kbsync.unit_requests
+        where (ended_at is null or ended_at < requested_at) and organization_id > $2
+        order by organization_id limit 1
+    )
+    union all
+    select (
+        select unit.organization_id from kbsync.unit_requests unit
+        where (unit.ended_at is null or unit.ended_at < unit.requested_at)
+            and unit.organization_id > organizations.organization_id
+        order by unit.organization_id limit 1
+    ), organizations.place + 1
+    from organizations
+    where organizations.organization_id is not null and organizations.place < $3
+)
+select organizations.organization_id, oldest.job_id, oldest.request, oldest.requested_at
+from organizations
+left join lateral (
+    select job_id, request, requested_at from kbsync.unit_requests unit
+    where (unit.ended_at is null or unit.ended_at < unit.requested_at)
+        and unit.organization_id = organizations.organization_id
+        and unit.requested_at < clock_timestamp() - make_interval(secs => $1)
+    order by unit.requested_at, unit.job_id
+    limit $4
+) oldest on true
+where organizations.organization_id is not null
+order by organizations.organization_id, oldest.requested_at, oldest.job_id;
+
 -- name: standing_of
 -- Of these units: which are open still, and which ended as skipped. A unit without a row is absent.
 select job_id,
