@@ -16,8 +16,12 @@ Q is the queue's name. arq's own keys (Q, arq:job:, arq:in-progress:, arq:result
     Q:again                hash    id -> the request of the rerun (the dirty bit, QU-03)        the run's end
     Q:progress             hash    id -> progress JSON (QU-24)                                  the run's end
     Q:stop                 hash    id -> token of the run that was asked to stop (QU-25)        the run's end
-    Q:idx:<c s x f>        stream  kept ended jobs, oldest first: one field, id -> bytes        count, age and bytes
-    Q:bytes                hash    c s x f -> bytes kept                                        never (4 fields)
+    Q:idx:<c s x f>        stream  kept ended jobs, oldest first: an entry for what ended in    count, age and bytes
+                                   one step, its fields id -> bytes
+    Q:bytes                hash    c s x f -> bytes kept, nc ns nx nf -> jobs kept, oc os ox of  never (12 fields)
+                                   -> how much of the oldest entry is trimmed: entry id|fields
+    Q:gone                 hash    <c s x f><entry id> -> how many of an entry's jobs are kept,  its entry
+                                   once one of them was replaced or removed
     Q:cfg                  hash    paused, max_active, limit, window, bg (background credit)    never
     Q:lim:<window>         string  claims in this limiter window                                two windows
     Q:wake                 list    at most one token, for blocked idle workers                  BLPOP
@@ -57,6 +61,7 @@ class QueueKeys:
             q, f"{q}:tags", f"{q}:vt", f"{q}:wake", f"{q}:events", f"{q}:meta", f"{q}:again", f"{q}:active",
             f"{q}:cfg", f"{q}:bytes", f"{q}:progress", f"{q}:stop", f"{q}:owed", f"{q}:idx:c", f"{q}:idx:s",
             f"{q}:idx:x", f"{q}:idx:f", f"{q}:lim:", f"{q}:owing", f"{q}:workers", f"{q}:rates",
+            f"{q}:gone",
         )  # fmt: skip
 
     @property

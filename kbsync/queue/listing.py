@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Iterable
 from dataclasses import dataclass
 
@@ -15,6 +16,8 @@ from kbsync.queue.views import HEAD_BYTES, JobFilter, JobView, Page, ended_view,
 
 SCAN_LIMIT = 10_000  # of waiting, delayed or active jobs, for one filtered page
 CHUNK = 200
+PLACES = 10_000  # more than the jobs of one index entry
+_HEAD = re.compile(rb'^\["([csxf])","(\d+-\d+)"')
 
 
 @dataclass(frozen=True)
@@ -95,19 +98,27 @@ class Listing:
     async def ended(
         self, state: JobState, *, before: str | None = None, chunk: int = CHUNK
     ) -> AsyncIterator[tuple[str, JobView, JobRecord | None]]:
-        """Kept jobs, newest first, older than index id `before`. The record is None when it can't be read."""
-        key = self.keys.index(LETTER_OF[state])
+        """Kept jobs with their places, newest first, from before a place. The record is None when it can't be read."""
+        letter = LETTER_OF[state]
+        at, upto = _entry_of(before) if before else ("", 0)
+        newest, count = at or "+", 2
         while True:
-            newest = f"({before}" if before else "+"
-            entries = await self.redis.xrevrange(key, max=newest, min="-", count=chunk)
-            ids = [id_text(next(iter(fields))) for _, fields in entries]
-            records = await self.redis.mget([result_key(job_id) for job_id in ids]) if ids else []
-            for (index_id, _), job_id, data in zip(entries, ids, records, strict=True):
-                before = index_id.decode()
-                if data is not None:
-                    yield before, *_shown(job_id, state, data)
-            if len(entries) < chunk:
+            entries = await self.redis.xrevrange(self.keys.index(letter), max=newest, min="-", count=count)
+            jobs = [
+                (entry_id, place, job_id)
+                for entry_id, fields in entries
+                for place, job_id in reversed(list(enumerate(fields)))
+                if entry_id.decode() != at or place < upto
+            ]
+            for first in range(0, len(jobs), chunk):
+                part = jobs[first : first + chunk]
+                records = await self.redis.mget([result_key(id_text(job_id)) for _, _, job_id in part])
+                for (entry_id, place, job_id), data in zip(part, records, strict=True):
+                    if data is not None and _is_of(data, letter, entry_id):
+                        yield _place(entry_id, place), *_shown(id_text(job_id), state, data)
+            if len(entries) < count:
                 return
+            newest, count = f"({entries[-1][0].decode()}", min(2 * count, chunk)
 
     async def scan_live(self, state: JobState) -> AsyncIterator[list[tuple[JobView, float]]]:
         """Every job that stays in this state meanwhile, at least once, in chunks and in no order."""
@@ -123,6 +134,23 @@ class Listing:
                 yield [(view, score) for view, (_, score) in zip(views, part, strict=True)]
             if cursor == 0:
                 return
+
+
+def _place(entry_id: bytes, place: int) -> str:
+    """Where a job stands in the index, as a cursor of an entry's own form: later ones are greater."""
+    ms, number = entry_id.decode().split("-")
+    return f"{ms}-{int(number) * PLACES + place}"
+
+
+def _entry_of(cursor: str) -> tuple[str, int]:
+    ms, number = cursor.split("-")
+    return f"{ms}-{int(number) // PLACES}", int(number) % PLACES
+
+
+def _is_of(data: bytes, letter: str, entry_id: bytes) -> bool:
+    """False for the record of a later end of that id. What can't be read is shown."""
+    found = _HEAD.match(data)
+    return found is None or found.groups() == (letter.encode(), entry_id)
 
 
 def _shown(job_id: str, state: JobState, data: bytes) -> tuple[JobView, JobRecord | None]:

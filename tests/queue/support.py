@@ -109,10 +109,12 @@ async def claim(queue: FleetQueue, want: int, token: str = "t", lease_ms: int = 
     return [job_id.decode() for job_id in reply[4]]
 
 
-async def exchange(queue: FleetQueue, want: int, token: str = "t", lease_ms: int = 60_000, *finishes: Any) -> list[Any]:
-    """`finishes` are (id, letter + token, value)."""
+async def exchange(
+    queue: FleetQueue, want: int, token: str = "t", lease_ms: int = 60_000, *finishes: Any, keep: int = 10_000
+) -> list[Any]:
+    """`finishes` are (id, letter + token, value); `keep` of the done ones are kept."""
     flat = [part for job_id, end, value in finishes for part in (end[0], end[1:], 1, job_id, value)]
-    arguments = [token, lease_ms, want, 3, 10_000, 86_400_000, 50_000, 86_400_000, 1 << 26, *flat]
+    arguments = [token, lease_ms, want, 3, keep, 86_400_000, 50_000, 86_400_000, 1 << 26, *flat]
     reply = await run_script(queue.redis, "exchange", queue.keys.all, arguments)
     assert isinstance(reply, list)
     return reply

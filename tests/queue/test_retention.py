@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 from functools import partial
 from typing import Any
 
@@ -15,9 +16,10 @@ from kbsync.domain.states import JobState
 from kbsync.queue.exchange import Retention
 from kbsync.queue.fleet import Fleet
 from kbsync.queue.jobs import Completed, JobEnd, RunningJob, SkippedJob, Unrecoverable
+from kbsync.queue.operators import Action, QueueOperator
 from kbsync.queue.queue import FleetQueue
 from kbsync.queue.scripts import Argument, run_script
-from tests.queue.support import Recorder, a_request, a_worker, ask, claim, running, until
+from tests.queue.support import Recorder, a_request, a_worker, ask, claim, completed, exchange, running, until
 
 SMALL = Retention(done_count=20, failed_count=30, max_bytes=1 << 20)
 
@@ -81,7 +83,7 @@ async def test_an_idle_queue_is_swept_by_age(queue: FleetQueue, url: str, redis:
     async with running(a_worker(url, Recorder(), retention=Retention(done_ms=10, failed_ms=10))):
         await until(lambda: _nothing_kept(queue))
     assert await redis.keys("arq:result:*") == []
-    assert await ask(redis, "HGETALL", "q:bytes") == {b"c": b"0", b"f": b"0"}
+    assert await ask(redis, "HGETALL", "q:bytes") == {b"c": b"0", b"nc": b"0", b"f": b"0", b"nf": b"0"}
 
 
 async def _nothing_kept(queue: FleetQueue) -> bool:
@@ -229,6 +231,50 @@ async def test_memory_per_waiting_and_per_kept_job(queue: FleetQueue, url: str, 
     kept = ((await redis.info("memory"))["used_memory"] - before) / size
     assert waiting <= 500
     assert kept <= 300
+
+
+@pytest.mark.spec("QU-17", "QU-18")
+@pytest.mark.parametrize("seed", range(6))
+async def test_counts_records_and_pages_agree_however_jobs_end_are_replaced_removed_and_trimmed(
+    queue: FleetQueue, operator: QueueOperator, redis: Redis, seed: int
+) -> None:
+    """Jobs that end in one step share an index entry: replaced, removed and trimmed ones leave holes in it."""
+    draw = random.Random(seed)
+    keep, names = 7, [f"j{number}" for number in range(16)]
+    kept: list[str] = []  # oldest first
+    for turn in range(60):
+        chosen = draw.sample(names, draw.randint(1, 9))
+        if draw.random() < 0.3:
+            await operator.act(Action.REMOVE, chosen)
+            kept = [job_id for job_id in kept if job_id not in chosen]
+        else:
+            await queue.enqueue([a_request(job_id) for job_id in chosen])
+            kept = [job_id for job_id in kept if job_id not in chosen]
+            if draw.random() < 0.2:
+                assert (await queue.counts()).completed == len(kept)
+            taken = await claim(queue, 20, f"t{turn}")
+            await exchange(queue, 0, "x", 1000, *[completed(job_id, f"t{turn}") for job_id in taken], keep=keep)
+            kept = [*kept, *taken][-keep:]
+        assert (await queue.counts()).completed == len(kept)
+        assert {key.decode().removeprefix("arq:result:") for key in await redis.keys("arq:result:*")} == set(kept)
+        assert [job.job_id for job in (await queue.page(JobState.COMPLETED, limit=100)).jobs] == kept[::-1]
+        shown, cursor = [], None
+        while (page := await queue.page(JobState.COMPLETED, limit=2, cursor=cursor)).jobs:
+            shown += [job.job_id for job in page.jobs]
+            cursor = page.cursor
+            if cursor is None:
+                break
+        assert shown == kept[::-1]
+        records = [await redis.get(f"arq:result:{job_id}") or b"" for job_id in kept]
+        sizes = [len(record) for record in records]
+        counted = int(await ask(redis, "HGET", "q:bytes", "c") or 0)
+        assert sum(sizes) <= counted <= sum(sizes) + 36 * len(kept)
+        assert await redis.xlen("q:idx:c") == len({json.loads(record)[1] for record in records})
+        assert int(await ask(redis, "HLEN", "q:gone")) <= await redis.xlen("q:idx:c")
+    await run_script(redis, "sweep", queue.keys.all, [0, 1, 0, 1, 0])
+    assert await redis.keys("arq:result:*") == await redis.keys("q:gone") == []
+    assert await redis.xlen("q:idx:c") == 0
+    assert await ask(redis, "HMGET", "q:bytes", "c", "nc", "oc") == [b"0", b"0", None]
 
 
 @pytest.mark.spec("QU-17")

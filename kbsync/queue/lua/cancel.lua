@@ -3,7 +3,7 @@
 -- ARGV   keep done count, keep done ms, keep failed count, keep failed ms, keep bytes, then ids
 -- returns  one letter an id: y cancelled, a asked to stop, e ended already, n not here
 -- keeps  Only the run that holds the token now is asked: a later run of the id is never hit. A pending rerun goes too.
--- include: lib_keys lib_flow lib_end lib_unwind
+-- include: lib_keys lib_flow lib_end lib_trim lib_unwind
 local letters, ids = {}, {}
 for i = 6, #ARGV do
   local id = ARGV[i]

@@ -77,6 +77,7 @@ if #ids > 0 then
   know_flows(tags)
   many('MSET', nil, payloads)
   for _, id in ipairs(replaced) do drop_record(id) end
+  save_drops()
   local places = payloads -- of the same length: a score and an id each
   for _, group in ipairs(groups) do
     local score, turn = now + group.delay, 0

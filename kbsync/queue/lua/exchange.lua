@@ -11,7 +11,7 @@
 --          by commas, ids claimed, their payloads, their metas (none when no job has one)}
 -- keeps  Only the holder of the token changes an active job. Nothing enters active past pause, limiter and max_active.
 --        The first write is one that Redis takes with its memory full, so that work can end and make room.
--- include: lib_keys lib_flow lib_end lib_room lib_rates lib_claim
+-- include: lib_keys lib_flow lib_end lib_trim lib_room lib_rates lib_claim
 local token, lease, want, max_stalls = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3]), tonumber(ARGV[4])
 local keep_done, keep_done_ms, keep_failed, keep_failed_ms = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7]), tonumber(ARGV[8])
 local keep_bytes = tonumber(ARGV[9])

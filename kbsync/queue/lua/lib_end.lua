@@ -1,13 +1,20 @@
--- Records of ended jobs: an index entry (id -> bytes) in the state's stream and the record under arq:result:<id>.
-local sets, dels, grown = {}, {}, {}
+-- Records of ended jobs: the record under arq:result:<id>, and in the state's index stream one entry for all that ended
+-- in one step, id -> bytes. A record that is replaced or removed leaves its id in the entry: Q:gone counts what is left.
+local sets, dels, ending, texts = {}, {}, {}, {}
 
--- `tail` is the record from its third element on.
+-- `tail` is the record from its third element on. `save_ends` writes it.
 local function keep_record(letter, id, tail)
-  local size = #tail + 36
-  local at = call('XADD', IDX[letter], '*', id, size)
-  sets[#sets + 1] = RESULT .. id
-  sets[#sets + 1] = '["' .. letter .. '","' .. at .. '"' .. tail
-  grown[letter] = (grown[letter] or 0) + size
+  local group = ending[letter]
+  if not group then
+    group = { pairs = {}, tails = {}, bytes = 0 }
+    ending[letter] = group
+  end
+  local tails, size = group.tails, #tail + 36
+  local at = #tails + 1
+  tails[at] = tail
+  texts[size] = texts[size] or tostring(size)
+  group.pairs[2 * at - 1], group.pairs[2 * at] = id, texts[size]
+  group.bytes = group.bytes + size
 end
 
 -- For ends that no runner saw, made here from the payload alone: pattern matching, as cjson would change numbers.
@@ -28,60 +35,69 @@ local function owe(id, reason, payload)
   owed[#owed + 1] = table.concat({ time[1], string.format('%06d', time[2]), '|', #id, '|', reason, '|', id, payload or '' })
 end
 
--- A kept record of this id goes away: from Redis, from its index and from the byte count.
+local function head_of(letter, at) return '["' .. letter .. '","' .. at .. '"' end
+
+local lefts, dropped = {}, {}
+
+-- How many jobs of an index entry are kept; nil when the entry is not there.
+local function left_in(letter, at)
+  local left = tonumber(call('HGET', GONE, letter .. at) or nil)
+  local entry = not left and call('XRANGE', IDX[letter], at, at)[1]
+  if not entry then return left end
+  local oldest, trimmed = string.match(call('HGET', BYTES, 'o' .. letter) or '', '^(.*)|(%d+)$')
+  return #entry[2] / 2 - (oldest == at and trimmed or 0)
+end
+
+-- The kept record of this id goes away, if there is one. `save_drops` takes it out of the index and the counts.
 local function drop_record(id)
-  local letter, at = string.match(call('GETRANGE', RESULT .. id, 0, 63), '^%["([csxf])","(%d+%-%d+)"')
+  local key = RESULT .. id
+  local letter, at = string.match(call('GETRANGE', key, 0, 63), '^%["([csxf])","(%d+%-%d+)"')
   if letter then
-    local entry = call('XRANGE', IDX[letter], at, at)[1]
-    if entry then
-      call('XDEL', IDX[letter], at)
-      call('HINCRBY', BYTES, letter, -tonumber(entry[2][2]))
+    lefts[letter] = lefts[letter] or {}
+    local left = lefts[letter][at] or left_in(letter, at)
+    if left then
+      lefts[letter][at] = left - 1
+      local sum = dropped[letter] or { jobs = 0, bytes = 0 }
+      dropped[letter] = sum
+      sum.jobs = sum.jobs + 1
+      sum.bytes = sum.bytes + call('STRLEN', key) - #head_of(letter, at) + 36
     end
   end
-  call('DEL', RESULT .. id)
-  return letter, at
+  call('DEL', key)
+end
+
+local function save_drops()
+  for letter, entries in pairs(lefts) do
+    for at, left in pairs(entries) do
+      if left > 0 then
+        call('HSET', GONE, letter .. at, left)
+      else
+        call('XDEL', IDX[letter], at)
+        call('HDEL', GONE, letter .. at)
+      end
+    end
+  end
+  for letter, sum in pairs(dropped) do
+    call('HINCRBY', BYTES, letter, -sum.bytes)
+    call('HINCRBY', BYTES, 'n' .. letter, -sum.jobs)
+  end
 end
 
 local function save_ends()
   many('DEL', nil, dels)
+  for letter, group in pairs(ending) do
+    local ids = group.pairs
+    local head = head_of(letter, call('XADD', IDX[letter], '*', unpack(ids)))
+    for i, tail in ipairs(group.tails) do
+      sets[#sets + 1] = RESULT .. ids[2 * i - 1]
+      sets[#sets + 1] = head .. tail
+    end
+    call('HINCRBY', BYTES, letter, group.bytes)
+    call('HINCRBY', BYTES, 'n' .. letter, #group.tails)
+  end
   many('MSET', nil, sets)
-  for letter, by in pairs(grown) do call('HINCRBY', BYTES, letter, by) end
   if #owed > 0 then
     many('RPUSH', OWED, owed)
     call('LTRIM', OWED, -100000, -1)
   end
-end
-
--- Oldest first, while over count, age or bytes; at most 400 a call. Answers whether it may have left some.
-local function trim(letter, keep_count, keep_ms, keep_bytes)
-  local key = IDX[letter]
-  local over = call('XLEN', key) - keep_count
-  local bytes = tonumber(call('HGET', BYTES, letter) or 0)
-  local horizon = now - keep_ms
-  local gone, keys, freed, seen = nil, {}, 0, 0
-  local function look(from, count)
-    local entries = call('XRANGE', key, from, '+', 'COUNT', count)
-    for _, entry in ipairs(entries) do
-      local size = tonumber(entry[2][2])
-      if not (seen < over or bytes - freed > keep_bytes or tonumber(string.match(entry[1], '^%d+')) <= horizon) then
-        return false
-      end
-      seen = seen + 1
-      gone = entry[1]
-      keys[seen] = RESULT .. entry[2][1]
-      freed = freed + size
-    end
-    return #entries == count
-  end
-  -- One more than is over is read, to see its age: mostly it stays, and no entry is read that does.
-  local page = bytes > keep_bytes and 400 or math.min(math.max(over, 0) + 1, 400)
-  local more = look('-', page)
-  if more and page < 400 then more = look('(' .. gone, 400 - page) end
-  if gone then
-    local ms, number = string.match(gone, '^(%d+)%-(%d+)$') -- they are the oldest: one cut takes them all
-    call('XTRIM', key, 'MINID', ms .. '-' .. number + 1)
-    many('DEL', nil, keys)
-    call('HINCRBY', BYTES, letter, -freed)
-  end
-  return more
 end

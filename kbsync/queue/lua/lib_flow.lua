@@ -4,8 +4,6 @@
 local BAND = { [0] = -9e15, [1] = -6e15, [2] = -3e15 }
 local TURN = 1000
 
--- A number as an argument: exact (`..` keeps 14 digits only) and read faster than what Redis makes of a Lua number.
-local function score_text(number) return string.format('%d', number) end
 local BAND_TEXT = { [0] = score_text(BAND[0]), [1] = score_text(BAND[1]), [2] = score_text(BAND[2]) }
 local function band_of(score) return score >= BAND[2] and 2 or score >= BAND[1] and 1 or 0 end
 

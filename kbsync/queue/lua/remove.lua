@@ -28,6 +28,7 @@ for i = 2, #ARGV do
     letters[i - 1] = 'n'
   end
 end
+save_drops()
 save_ends()
 if #ids > 0 then call('XADD', EVENTS, 'MAXLEN', '~', 1000, '*', ARGV[1], table.concat(ids, ' ')) end
 return table.concat(letters)

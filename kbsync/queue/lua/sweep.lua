@@ -3,7 +3,7 @@
 -- ARGV   keep done count, keep done ms, keep failed count, keep failed ms, keep bytes
 -- returns  1 when another call may find more
 -- keeps  Records leave oldest first, with their index entry and byte count.
--- include: lib_keys lib_end
+-- include: lib_keys lib_end lib_trim
 local more = 0
 for _, letter in ipairs({ 'c', 's', 'x' }) do
   if trim(letter, tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[5])) then more = 1 end
