@@ -65,6 +65,7 @@ async def kept(
                 record = [*head, {"status": "done", "documents": 3}]
             pipe.set(f"arq:result:{job_id}", json.dumps(record, separators=(",", ":")))
             pipe.hincrby(queue.keys.bytes, letter, len(request) + 500)
+            pipe.hincrby(queue.keys.bytes, f"n{letter}", 1)
         await pipe.execute()
     return [job_id for job_id, _ in jobs]
 

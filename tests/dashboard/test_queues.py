@@ -251,10 +251,10 @@ async def _agree(person: Person, queue: FleetQueue, everything: int) -> dict[str
         "waiting": await ask(redis, "ZCOUNT", QUEUE, "-inf", "(0"),
         "delayed": await ask(redis, "ZCOUNT", QUEUE, "0", "+inf"),
         "active": await ask(redis, "ZCARD", f"{QUEUE}:active"),
-        "failed": await ask(redis, "XLEN", f"{QUEUE}:idx:f"),
-        "completed": await ask(redis, "XLEN", f"{QUEUE}:idx:c"),
-        "skipped": await ask(redis, "XLEN", f"{QUEUE}:idx:s"),
-        "cancelled": await ask(redis, "XLEN", f"{QUEUE}:idx:x"),
+        "failed": int(await ask(redis, "HGET", f"{QUEUE}:bytes", "nf") or 0),
+        "completed": int(await ask(redis, "HGET", f"{QUEUE}:bytes", "nc") or 0),
+        "skipped": int(await ask(redis, "HGET", f"{QUEUE}:bytes", "ns") or 0),
+        "cancelled": int(await ask(redis, "HGET", f"{QUEUE}:bytes", "nx") or 0),
     }
     listed = {}
     for state in JobState:
