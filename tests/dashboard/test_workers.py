@@ -63,7 +63,9 @@ async def test_a_silent_worker_is_amber_and_a_hostile_record_is_text(dashboard: 
     await ask(queue.redis, "ZADD", queue.keys.workers, int(now * 1000), "z")
     status, text = await person.get("/workers")
     assert status == 200
-    assert re.search(r'<span class="c-delayed tint">1[23] s ago, silent</span>', text)
+    assert re.search(
+        r'<span class="c-delayed tint">1[23] s ago</span><span class="sub c-delayed tint">silent</span>', text
+    )
     assert "<script>alert" not in text
     assert "U+202E" in text
     for path in ("/queues", PAGE):
