@@ -34,6 +34,8 @@ class Streams:
         """Answers with a stream until the reader leaves, the time is up, or they may no longer look."""
         if len(self._open) >= MOST_STREAMS:
             raise web.HTTPServiceUnavailable(headers={"Retry-After": "30"}, text="too many live pages are open")
+        if request.transport is None:
+            return web.Response(status=204)  # the reader left before it began
         async with self._counted(), sse_response(request) as stream:
             await _feed(stream, render)
             return stream

@@ -54,15 +54,14 @@ def resume(
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Turn the kill switch off. Skipped work stays skipped until the next tick, or now with --redrive."""
-    from ops.cli.context import run, scan_by_hand, who
+    from ops.cli.context import run, who
 
     async def change(here: Connected, switch: KillSwitch) -> None:
         await switch.resume(who(), reason, organization or None)
         if redrive:
-            from kbsync.recovery.reconciler import Reconciler
+            from kbsync.recovery.redrive import redrive as drive_again
 
-            done = await Reconciler(here.database, here.fleet, switch).redrive()
-            await scan_by_hand(here)
+            done = await drive_again(here.database, here.fleet, switch, settled_s=here.settings.flag_refresh_s)
             typer.echo(f"asked again for {done.requeued} units; a scan was asked for too", err=as_json)
 
     run(lambda: _with_switch(change, as_json))
