@@ -148,9 +148,13 @@ def _entry_of(cursor: str) -> tuple[str, int]:
 
 
 def _is_of(data: bytes, letter: str, entry_id: bytes) -> bool:
-    """False for the record of a later end of that id. What can't be read is shown."""
+    """False for the record of another end of that id: in another state, or a later one. What can't be read is shown."""
     found = _HEAD.match(data)
-    return found is None or found.groups() == (letter.encode(), entry_id)
+    return found is None or (found[1] == letter.encode() and _order(found[2]) <= _order(entry_id))
+
+
+def _order(entry_id: bytes) -> tuple[int, ...]:
+    return tuple(map(int, entry_id.split(b"-")))
 
 
 def _shown(job_id: str, state: JobState, data: bytes) -> tuple[JobView, JobRecord | None]:
