@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import re
 
-_LINK_TARGET = re.compile(r"\]\([^)\n]*\)|<https?:[^>\n]*>")
+# Neither alternative reads past where it could begin again: a text of beginnings would cost the square of its length.
+_LINK_TARGET = re.compile(r"\]\([^)\]\n]*\)|<https?:[^<>\n]*>")
 
 
 def same_text_key(markdown: str) -> str | None:

@@ -15,7 +15,7 @@ from statistics import median
 
 from kbsync.db.pool import Database
 from kbsync.db.statements import Statements
-from kbsync.domain.ids import QueueName, job_id
+from kbsync.domain.ids import job_id
 from kbsync.domain.requests import DocumentChunks, Scan, SyncDocument, SyncSource
 from kbsync.library import organizations, sources
 from kbsync.providers.contract import (
@@ -73,7 +73,7 @@ class CountingQueue:
 
     taken: int = 0
 
-    async def enqueue(self, queue: QueueName, requests: Sequence[JobRequest]) -> list[Enqueued]:
+    async def enqueue(self, queue: str, requests: list[JobRequest]) -> list[Enqueued]:
         self.taken += len(requests)
         return [Enqueued(request.job_id, EnqueueOutcome.CREATED) for request in requests]
 
@@ -124,16 +124,16 @@ async def costs_at(database_url: str, size: int, some: int) -> Costs:
             source_id = await sources.create(connection, organization_id, type="many", config={})
         assert source_id is not None
         source = SyncSource(organization_id=organization_id, source_id=source_id)
-        await costs.timed("source sync", size, lambda: _run(units, source))
+        await costs.timed("source sync", size, lambda: run_unit(units, source))
         async with database.organization(organization_id) as connection:
             rows = await connection.fetch(
                 _SQL["some_documents"], organization_id, source_id, max(1, size // some), some
             )
         ids = [row["id"] for row in rows]
         syncs = [SyncDocument(organization_id=organization_id, document_id=row) for row in ids]
-        await costs.timed("document sync", some, lambda: _run_all(units, syncs))
+        await costs.timed("document sync", some, lambda: run_all(units, syncs))
         chunks = [DocumentChunks(organization_id=organization_id, document_id=row) for row in ids]
-        await costs.timed("chunks", some, lambda: _run_all(units, chunks))
+        await costs.timed("chunks", some, lambda: run_all(units, chunks))
         async with database.fleet() as connection:
             await connection.execute(_SQL["without_chunks"], organization_id)
         scan = Scan(date=date.today())
@@ -149,7 +149,8 @@ async def costs_at(database_url: str, size: int, some: int) -> Costs:
     return costs
 
 
-async def _run(units: Units, request: SyncSource | SyncDocument | DocumentChunks) -> None:
+async def run_unit(units: Units, request: SyncSource | SyncDocument | DocumentChunks) -> None:
+    """One unit, with its follow-ups read from the ledger and not enqueued."""
     run = Run(job_id(request), datetime.now(UTC))
     outcome = await perform(units, request, run)
     pages = getattr(outcome, "follow_up_pages", None)
@@ -158,9 +159,9 @@ async def _run(units: Units, request: SyncSource | SyncDocument | DocumentChunks
             pass
 
 
-async def _run_all(units: Units, requests: Sequence[SyncDocument | DocumentChunks]) -> None:
+async def run_all(units: Units, requests: Sequence[SyncDocument | DocumentChunks]) -> None:
     for request in requests:
-        await _run(units, request)
+        await run_unit(units, request)
 
 
 def _figure(found: Sequence[Costs]) -> Figure:

@@ -14,7 +14,6 @@ from statistics import quantiles
 
 from kbsync.db.pool import Database
 from kbsync.db.statements import Statements
-from kbsync.domain.ids import QueueName
 from kbsync.flags.flipper_tables import FlipperTables
 from kbsync.flags.kill_switch import KillSwitch
 from kbsync.queue.fleet import Fleet
@@ -28,6 +27,7 @@ from ops.bench.table import Options
 ROWS, TENANTS = 100_000, 500
 
 _SQL = Statements.beside(__file__)
+OWE_UNITS = _SQL["owe_units"]
 
 
 @dataclass
@@ -40,9 +40,9 @@ class Watched:
     served_at: dict[str, float] = field(default_factory=dict)
     memory_mb: list[float] = field(default_factory=list)
 
-    async def enqueue(self, queue: QueueName, requests: Sequence[JobRequest]) -> list[Enqueued]:
+    async def enqueue(self, queue: str, requests: list[JobRequest]) -> list[Enqueued]:
         called = time.perf_counter()
-        answers = await self.fleet.enqueue(queue, list(requests))
+        answers = await self.fleet.enqueue(queue, requests)
         now = time.perf_counter()
         self.calls_ms.append((now - called) * 1_000)
         for request in requests:
@@ -51,7 +51,7 @@ class Watched:
         return answers
 
     async def live_job_ids(self, job_ids: list[str]) -> set[str]:
-        return set(await self.fleet.live_job_ids(job_ids))
+        return await self.fleet.live_job_ids(job_ids)
 
 
 def resident_mb() -> float:
@@ -70,7 +70,7 @@ async def _measure(options: Options, database_url: str, redis_url: str) -> list[
     database, fleet = await Database.open(database_url), Fleet(redis_url)
     try:
         async with database.fleet() as connection:
-            await connection.execute(_SQL["owe_units"], rows, tenants)
+            await connection.execute(OWE_UNITS, rows, tenants)
         watched = Watched(fleet)
         switch = KillSwitch(FlipperTables(database), database)
         recovery = RecoveryPass(Reconciler(database, watched, switch, grace_s=60))

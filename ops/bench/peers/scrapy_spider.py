@@ -15,8 +15,8 @@ from urllib.parse import urlsplit
 
 
 def main(url: str, concurrency: int) -> None:
-    import scrapy
-    from scrapy.crawler import CrawlerProcess
+    import scrapy  # type: ignore[import-not-found]  # in the peer's own environment
+    from scrapy.crawler import CrawlerProcess  # type: ignore[import-not-found]
 
     pages = 0
 
