@@ -111,6 +111,13 @@ async def fail(connection: Connection, organization_id: int, source_id: int, err
     return await connection.fetchval(_SQL["fail_source"], organization_id, source_id, text) is not None
 
 
+async def fail_ended_run(connection: Connection, source: SourceRow, error: str) -> None:
+    """Before: `source` was locked and read before its run was written down as ended. After: it is `failed`, and was last
+    synced when it was before: a run that saw nothing is no sync."""
+    text = storable(error)[:MAX_ERROR_LENGTH]
+    await connection.execute(_SQL["fail_ended_run"], source.organization_id, source.id, text, source.last_synced_at)
+
+
 async def note_wait(connection: Connection, organization_id: int, source_id: int, reason: str) -> bool:
     """Shows why a run waits, for instance `quota spent until ...` (RL-05). False when there is no such kept source."""
     text = storable(reason)[:MAX_ERROR_LENGTH]

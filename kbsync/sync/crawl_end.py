@@ -32,5 +32,5 @@ async def complete_crawl(connection: Connection, organization_id: int, task_id: 
     if start.detail and not start.was_read and counts["documents"] == counts.get("kept_unseen"):
         # A login, a block, a wrong address: nothing of the site was seen, and what is kept is from before.
         words = f"The start page could not be read ({start.detail}). What was synced before is kept."
-        await sources.fail(connection, organization_id, source.id, words)
+        await sources.fail_ended_run(connection, source, words)
     return True

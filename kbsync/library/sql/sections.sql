@@ -1,18 +1,41 @@
 -- name: upsert_listed_sections
--- A batch of listed sections, in one order so that parallel runs cannot deadlock. One that was discarded is back.
-insert into knowledge_base_sections as known
-    (organization_id, source_id, external_id, external_key, title, position, parent_external_key, seen_in_run)
-select $1, $2, listed.external_id, listed.external_key, listed.title, listed.position, listed.parent_key, $3
-from unnest($4::text[], $5::text[], $6::text[], $7::int[], $8::text[])
-    as listed (external_id, external_key, title, position, parent_key)
-order by listed.external_key
-on conflict (organization_id, source_id, external_key) do update
-set title = excluded.title,
-    position = excluded.position,
-    parent_external_key = excluded.parent_external_key,
-    seen_in_run = greatest(known.seen_in_run, excluded.seen_in_run),
-    discarded_at = null,
-    updated_at = now();
+-- A batch of listed sections, in one order so that parallel runs cannot deadlock. One that was discarded is back. Chunks carry
+-- the titles of their document's sections, so those below one that has another title are due again.
+with recursive listed as (
+    select external_id, external_key, title, position, parent_key
+    from unnest($4::text[], $5::text[], $6::text[], $7::int[], $8::text[])
+        as listed (external_id, external_key, title, position, parent_key)
+), renamed as (
+    select section.id
+    from knowledge_base_sections section
+    join listed on listed.external_key = section.external_key and listed.title <> section.title
+    where section.organization_id = $1 and section.source_id = $2
+    union
+    select child.id
+    from renamed
+    join knowledge_base_sections child on child.parent_id = renamed.id and child.organization_id = $1
+), written as (
+    insert into knowledge_base_sections as known
+        (organization_id, source_id, external_id, external_key, title, position, parent_external_key, seen_in_run)
+    select $1, $2, listed.external_id, listed.external_key, listed.title, listed.position, listed.parent_key, $3
+    from listed
+    order by listed.external_key
+    on conflict (organization_id, source_id, external_key) do update
+    set title = excluded.title,
+        position = excluded.position,
+        parent_external_key = excluded.parent_external_key,
+        seen_in_run = greatest(known.seen_in_run, excluded.seen_in_run),
+        discarded_at = null,
+        updated_at = now()
+)
+update knowledge_base_documents
+set chunks_synced_at = null, updated_at = now()
+where organization_id = $1 and chunks_synced_at is not null
+    and id in (
+        select link.document_id
+        from knowledge_base_document_sections link
+        where link.organization_id = $1 and link.section_id in (select id from renamed)
+    );
 
 -- name: link_parents
 -- Once every section of the run is there: a parent may be listed after its children.

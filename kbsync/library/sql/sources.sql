@@ -56,6 +56,13 @@ set sync_status = 'failed', sync_error = $3, sync_error_at = clock_timestamp(), 
 where organization_id = $1 and id = $2 and discarded_at is null
 returning id;
 
+-- name: fail_ended_run
+-- A run that was written down as ended and saw nothing of its source: it failed, and the source was last synced when it was
+-- before ($4).
+update knowledge_base_sources
+set sync_status = 'failed', sync_error = $3, sync_error_at = clock_timestamp(), last_synced_at = $4, updated_at = now()
+where organization_id = $1 and id = $2 and discarded_at is null;
+
 -- name: note_source_wait
 -- A provider made the run wait: it is still syncing, and says for what.
 update knowledge_base_sources set sync_error = $3, sync_error_at = clock_timestamp(), updated_at = now()
