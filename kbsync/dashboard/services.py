@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from kbsync.db.pool import Database
 from kbsync.flags.kill_switch import KillSwitch
 from kbsync.queue.fleet import Fleet
+from kbsync.queue.jobs import Enqueuer
 from kbsync.settings import Settings
 from ratelimits.throttle import Throttle
 
@@ -15,6 +16,7 @@ from ratelimits.throttle import Throttle
 class DashboardServices:
     database: Database
     fleet: Fleet
+    enqueuer: Enqueuer  # takes requests in, counted and traced
     throttle: Throttle
     kill_switch: KillSwitch
     settings: Settings

@@ -18,7 +18,7 @@ from kbsync.queue.fleet import Fleet
 from kbsync.queue.jobs import Completed, DelayJob, JobEnd, JobRequest, RunningJob
 from kbsync.settings import Settings, load_settings
 from ops.bench.peers.driver import Request, Work, arguments, produce
-from ops.serve import scan, serve_workers
+from ops.serve.workers import scan, serve_workers
 from ratelimits.limits import Limit, UnitKind
 from ratelimits.scope import ThrottleScope
 from ratelimits.throttle import ComeBackAt

@@ -101,7 +101,7 @@ def api(
         return
     from kbsync.queue.loop import run as run_loop
     from ops.cli.context import settings_here
-    from ops.serve import serve_api
+    from ops.serve.api import serve_api
 
     settings = settings_here()
     chosen = settings.model_copy(
@@ -120,7 +120,7 @@ def worker(
     """
     from kbsync.queue.loop import run as run_loop
     from ops.cli.context import settings_here
-    from ops.serve import serve_workers
+    from ops.serve.workers import serve_workers
 
     run_loop(serve_workers(settings_here(), queues or None, health_port))
 
@@ -129,6 +129,6 @@ def scheduler(health_port: int = _HEALTH_PORT) -> None:
     """Run the clock's side: the daily tick, the outbox relay and the reconciler. Any number may run side by side."""
     from kbsync.queue.loop import run as run_loop
     from ops.cli.context import settings_here
-    from ops.serve import serve_scheduler
+    from ops.serve.scheduler import serve_scheduler
 
     run_loop(serve_scheduler(settings_here(), health_port))

@@ -18,7 +18,7 @@ from kbsync.recovery.promises import accept_units
 from kbsync.recovery.reconciler import Reconciler
 from kbsync.settings import Settings
 from kbsync.sync.context import BuildProvider
-from ops.serve import scan
+from ops.serve.workers import scan
 from workers.runtime import Runtime
 
 PATIENCE_S = 60.0

@@ -15,7 +15,7 @@ from kbsync.library import data_sources, organizations, sources
 from kbsync.queue.jobs import DelayJob, JobEnd, JobRequest, RunningJob, Unrecoverable
 from kbsync.queue.worker import FleetWorker
 from kbsync.recovery.promises import accept_units
-from ops.serve import scan
+from ops.serve.workers import scan
 from tests.acceptance.deployment import until
 from tests.dashboard.conftest import Dashboard
 from tests.queue.support import a_request

@@ -16,7 +16,7 @@ from kbsync.api.services import ApiServices
 from kbsync.library.principals import Role, create_token
 from kbsync.queue.fleet import Fleet
 from kbsync.settings import Settings
-from ops.serve import dashboard_of
+from ops.serve.api import dashboard_of
 from workers.runtime import Runtime
 
 

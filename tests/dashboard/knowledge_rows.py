@@ -17,7 +17,7 @@ from kbsync.domain.ids import QueueName, url_digest
 from kbsync.domain.text import storable
 from kbsync.library import data_sources, organizations, sources
 from kbsync.library.chunks import replace_chunks
-from ops.serve import scan
+from ops.serve.workers import scan
 from workers.runtime import Runtime
 
 EVIL = "<img src=x onerror=alert(1)> \u202eevil"

@@ -173,7 +173,7 @@ async def test_spans_go_to_the_endpoint_that_is_set() -> None:
 @pytest.mark.spec("OP-08")
 def test_off_it_imports_nothing_and_without_the_extra_it_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
     program = (
-        "import sys, ops.serve, workers.runtime\n"
+        "import sys, ops.serve.api, ops.serve.workers, ops.serve.scheduler, workers.runtime\n"
         "from kbsync.telemetry import tracing\n"
         "tracing.configure_tracing(None, part='api', environment='e', release='1')\n"
         "with tracing.span('x'): assert tracing.traceparent_for('id') is None\n"

@@ -198,7 +198,7 @@ async def _redrive(ask: Ask, organization_id: int | None) -> Redriven | None:
     services = ask.services
     try:
         done = await redrive(
-            services.database, services.fleet, services.kill_switch, settled_s=services.settings.flag_refresh_s
+            services.database, services.enqueuer, services.kill_switch, settled_s=services.settings.flag_refresh_s
         )
         async with services.database.fleet() as connection:
             await audit.write(

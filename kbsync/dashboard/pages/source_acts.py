@@ -85,7 +85,7 @@ async def _source_of(ask: Ask) -> tuple[int, int]:
 async def _ask_for_sync(ask: Ask, organization_id: int, source_id: int) -> list[Enqueued]:
     request = SyncSource(organization_id=organization_id, source_id=source_id)
     return await accept_units(
-        ask.services.database, ask.services.fleet, [request], priority=Priority.URGENT, rerun_if_active=True
+        ask.services.database, ask.services.enqueuer, [request], priority=Priority.URGENT, rerun_if_active=True
     )
 
 
