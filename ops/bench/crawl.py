@@ -7,13 +7,14 @@ import asyncio
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from kbsync.db.pool import Database
 from kbsync.db.statements import Statements
+from kbsync.domain.ids import QueueName
 from kbsync.domain.requests import Priority, SyncSource
 from kbsync.library import organizations, sources
 from kbsync.queue.fleet import Fleet
@@ -29,6 +30,8 @@ MANUAL = Path("/usr/share/doc/postgresql-doc-15/html")
 CONCURRENCY = 16
 WITHIN_S = 600.0
 QUICK_PAGES = 60
+ONE_WORKER: Sequence[Sequence[str]] = ((),)
+A_WORKER_A_QUEUE: Sequence[Sequence[str]] = tuple((str(queue),) for queue in QueueName)
 
 _SQL = Statements.beside(__file__)
 
@@ -49,26 +52,27 @@ def measure(options: Options) -> list[Figure]:
         missing = Check("x Scrapy", None, 1)
         return [Figure("PF-10", "crawl", (missing,), notes=("install postgresql-doc-15 to measure it",))]
     field = contestants.installed("PF-10", options.say, ["scrapy"])
+    alone: list[float] = []
     ours: list[float] = []
     theirs: list[float] = []
     with site(MANUAL, options.count(0, QUICK_PAGES)) as url:
         for number in range(options.rounds):
             folder = options.folder / f"round-{number}"
-            folder.mkdir()
-            folder.chmod(0o755)
-            crawled = crawl(folder, url)
-            ours.append(crawled.rate)
-            options.say(f"kbsync: {crawled.pages} pages, {crawled.rate:.0f}/s")
+            for workers, rates in ((ONE_WORKER, alone), (A_WORKER_A_QUEUE, ours)):
+                crawled = crawl(folder / str(len(workers)), url, workers)
+                rates.append(crawled.rate)
+                options.say(f"kbsync, {len(workers)} worker(s): {crawled.pages} pages, {crawled.rate:.0f}/s")
             for peer in field.peers:
                 seen = crawl_with(peer, url)
                 theirs.append(seen.rate)
                 options.say(f"{peer.name}: {seen.pages} pages, {seen.rate:.0f}/s")
     own, peers = sample(ours, "pages/s"), sample(theirs, "pages/s")
     rows = (
-        Row("kbsync worker: crawled, stored, chunked, searchable", own),
+        Row("kbsync, a worker for each of the two queues: crawled, stored, chunked, searchable", own),
+        Row("kbsync, one worker for both queues", sample(alone, "pages/s")),
         Row("Scrapy: fetched and parsed", peers, field.missing.get("Scrapy", "")),
     )
-    notes = (f"concurrency {CONCURRENCY}, one worker process, host throttle raised", *(p.versions for p in field.peers))
+    notes = (f"concurrency {CONCURRENCY}, host throttle raised", *(p.versions for p in field.peers))
     return [Figure("PF-10", "crawl", (ratio("Scrapy", own, peers, 1),), rows, notes)]
 
 
@@ -90,8 +94,12 @@ def site(folder: Path, limit: int = 0) -> Iterator[str]:
         serving.wait(10)
 
 
-def crawl(folder: Path, url: str) -> Crawled:
-    """Servers and a worker as they ship; from the request of the sync until the last document has its chunks."""
+def crawl(folder: Path, url: str, workers: Sequence[Sequence[str]]) -> Crawled:
+    """Servers and workers (each with the queues it serves) as they ship; from the request of the sync until the last
+    document has its chunks."""
+    folder.mkdir(parents=True)
+    folder.chmod(0o755)
+    folder.parent.chmod(0o755)
     with postgres_up(folder) as database_url, redis_up(folder) as redis:
         settings = {
             "KBSYNC_DATABASE_URL": database_url,
@@ -101,7 +109,9 @@ def crawl(folder: Path, url: str) -> Crawled:
             "KBSYNC_FETCH_PER_SECOND": "100000",
             "KBSYNC_FETCH_ALLOW_ADDRESSES": '["127.0.0.1"]',
         }
-        with kbsync_up(folder, "worker", **settings):
+        with ExitStack() as running:
+            for queues in workers:
+                running.enter_context(kbsync_up(folder, "worker", *queues, **settings))
             return asyncio.run(_sync(database_url, redis.url, url))
 
 
