@@ -9,6 +9,7 @@ from aiohttp import web
 
 from kbsync.dashboard import rendering
 from kbsync.domain.errors import DatabaseUnavailable, KbsyncError, ServerUnavailable
+from kbsync.domain.text import storable
 from kbsync.telemetry import log
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
@@ -62,7 +63,7 @@ async def form_of(request: web.Request) -> tuple[dict[str, str], tuple[str, ...]
     if (request.content_length or 0) > MOST_FORM_BYTES:
         raise web.HTTPRequestEntityTooLarge(MOST_FORM_BYTES, request.content_length or 0)
     posted = await request.post()
-    form = {name: value for name, value in posted.items() if isinstance(value, str)}
+    form = {name: storable(value) for name, value in posted.items() if isinstance(value, str)}
     return form, tuple(str(value) for value in posted.getall("job", [])[:MOST_PICKED])
 
 

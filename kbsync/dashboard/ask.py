@@ -12,6 +12,7 @@ from aiohttp import web
 from kbsync.dashboard.services import DashboardServices
 from kbsync.dashboard.session import Session
 from kbsync.domain.errors import KbsyncError
+from kbsync.domain.text import storable
 from kbsync.library.principals import Principal, Role
 
 
@@ -83,8 +84,8 @@ class Ask:
         return int(text)
 
     def query(self, name: str, most: int = 500) -> str:
-        """A trimmed query parameter, "" when it is not there; cut to `most` characters."""
-        return self.request.query.get(name, "").strip()[:most]
+        """A trimmed query parameter that a database can be asked with, "" when it is not there; cut to `most` characters."""
+        return storable(self.request.query.get(name, "")).strip()[:most]
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ import aiohttp
 import pytest
 from aiohttp import web
 
-from kbsync.api.app import RUNNER_OPTIONS, build_app
+from kbsync.api.app import build_app
 from kbsync.api.services import ApiServices
+from kbsync.api.wire import ApiRunner
 from kbsync.library.principals import Role, create_token
 from kbsync.queue.fleet import Fleet
 from kbsync.settings import Settings
@@ -104,7 +105,7 @@ def csrf_in(text: str) -> str:
 async def dashboard(settings: Settings) -> AsyncIterator[Dashboard]:
     runtime = await Runtime.open(settings)
     services = ApiServices(runtime.database, runtime.fleet, runtime.fleet, runtime.kill_switch, settings)
-    runner = web.AppRunner(build_app(services, dashboard_of(runtime)), shutdown_timeout=1, **RUNNER_OPTIONS)
+    runner = ApiRunner(build_app(services, dashboard_of(runtime)), shutdown_timeout=1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     served = Dashboard(f"http://127.0.0.1:{runner.addresses[0][1]}", runtime)
