@@ -14,7 +14,7 @@ from dataclasses import dataclass
 DEEP = 1_000
 _MEASURED_FROM = 40_000  # characters; below it even the worst page is parsed in a fraction of a second
 _COSTLY_WALK = 200_000_000  # open elements walked past by end tags that close nothing
-_TAG = re.compile(r"<(/?)([a-z][^\s/>]{0,40})", re.IGNORECASE)
+_TAG = re.compile(r"<(/?)([a-zA-Z][^\s/>]{0,40})")
 # Void elements, and those that the next one of their kind closes.
 _NOT_NESTING = frozenset(
     {
