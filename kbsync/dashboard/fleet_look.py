@@ -149,7 +149,7 @@ async def look_at_fleet(ask: Ask) -> FleetLook:
 
 
 def failed_groups(queues: Sequence[QueueLook], names: dict[int, str]) -> list[FailedGroup]:
-    """The looked-at failed jobs by queue, tenant and type of error, the largest group first.
+    """The looked-at failed jobs by queue, tenant and what their error says, the largest group first.
 
     A source's own job is left out: how its last run ended stands at the source."""
     found: dict[tuple[str, str, str], list[JobView]] = {}
@@ -157,8 +157,7 @@ def failed_groups(queues: Sequence[QueueLook], names: dict[int, str]) -> list[Fa
     for queue in queues:
         for job in queue.failed:
             if job.kind != "sync_source":
-                error = str((job.error or {}).get("type") or job.reason or "unreadable")[:100]
-                found.setdefault((queue.name, job.tenant, error), []).append(job)
+                found.setdefault((queue.name, job.tenant, _said(job)), []).append(job)
     groups = [
         FailedGroup(
             queue,
@@ -173,6 +172,12 @@ def failed_groups(queues: Sequence[QueueLook], names: dict[int, str]) -> list[Fa
         for (queue, tenant, error), jobs in found.items()
     ]
     return sorted(groups, key=lambda group: -group.many)
+
+
+def _said(job: JobView) -> str:
+    """How the job's error begins: what a filter finds it, and its like, by."""
+    error = job.error or {}
+    return " ".join(str(error.get("message") or error.get("type") or job.reason or "unreadable").split())[:100]
 
 
 def who(tenant: str, names: dict[int, str]) -> str:

@@ -33,7 +33,7 @@ class QueueStanding:
 
 @dataclass(frozen=True)
 class FailedGroup:
-    """Jobs of one tenant and queue that failed with one type of error. `message` and `first_at` are of those looked at."""
+    """Jobs of one tenant and queue whose errors begin alike (`error`). `message` and `first_at` are of those looked at."""
 
     queue: str
     tenant: str
