@@ -236,6 +236,21 @@ async def discard_missing(
     return count
 
 
+async def ask_for_missing(
+    connection: Connection,
+    organization_id: int,
+    source_id: int,
+    run: int,
+    *,
+    held_run: int | None,
+    held_since: datetime | None,
+) -> int:
+    """Makes due, each for its own sync, what `discard_missing` would discard, and answers how many."""
+    arguments = (organization_id, source_id, run, held_run, held_since)
+    tag = await connection.execute(_SQL["ask_for_missing"], *arguments)
+    return int(tag.split()[-1])
+
+
 async def discard(connection: Connection, organization_id: int, document_id: int) -> bool:
     """Soft. Its chunks and search row go; the row keeps its id for the day it comes back."""
     return await connection.fetchval(_SQL["discard_document"], organization_id, document_id) is not None

@@ -63,9 +63,12 @@ async def replace_links(
     await connection.execute(_SQL["replace_document_sections"], organization_id, source_id, documents, ids, keys)
 
 
-async def discard_unseen(connection: Connection, organization_id: int, source_id: int, run: int) -> None:
-    """Before: the run's listing is complete and its removal was decided (LS-09)."""
-    await connection.execute(_SQL["discard_unseen_sections"], organization_id, source_id, run)
+async def discard_unseen(
+    connection: Connection, organization_id: int, source_id: int, run: int, *, only_empty: bool = False
+) -> None:
+    """Before: the run's listing is complete and its removal was decided (LS-09). `only_empty`: a section stays while it
+    holds a document."""
+    await connection.execute(_SQL["discard_unseen_sections"], organization_id, source_id, run, only_empty)
 
 
 async def paths_of_document(connection: Connection, organization_id: int, document_id: int) -> list[tuple[str, ...]]:

@@ -93,10 +93,14 @@ class UnreadableItem:
 
 @dataclass(frozen=True)
 class ListingEnd:
-    """The last thing a listing yields. `complete` is proven, not assumed; else `reason` says why not (LS-09)."""
+    """The last thing a listing yields. `complete` is proven, not assumed; else `reason` says why not (LS-09).
+
+    `ask_for_missing`: even a complete listing may lack what is there (a search index), so that a document it misses is
+    fetched, and goes only when `fetch_document` raises ItemGone."""
 
     complete: bool
     reason: str | None = None
+    ask_for_missing: bool = field(default=False, compare=False)
 
 
 ListingPart = ListedSection | ListedDocument | UnreadableItem | ListingEnd

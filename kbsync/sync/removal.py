@@ -50,11 +50,14 @@ async def settle_listing(
     run: int,
     began_at: datetime,
     incomplete: str | None,
+    ask: bool = False,
     notes: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
     """Before: the source's row is locked and `run` is its newest. After: removals are done, the source is `synced`.
 
-    `incomplete` is why the listing proves nothing, or None when it is complete. Answers the counts that it stored."""
+    `incomplete` is why the listing proves nothing, or None when it is complete. With `ask` absence from a complete listing
+    is a hint: what would be removed is made due for its own sync, which discards what the provider says is gone. Answers
+    the counts that it stored."""
     organization_id = source.organization_id
     held = Held.of(source)
     held_run, held_since = (held.run, held.since) if held else (None, None)
@@ -67,22 +70,22 @@ async def settle_listing(
         missing=counted.missing,
         missing_twice=counted.missing_twice,
     )
-    removed = 0
+    settle = documents.ask_for_missing if ask else documents.discard_missing
+    settled = 0
     match decision.remove:
         case Remove.EVERYTHING_MISSING:
-            removed = await documents.discard_missing(
-                connection, organization_id, source.id, run, held_run=None, held_since=None
-            )
+            settled = await settle(connection, organization_id, source.id, run, held_run=None, held_since=None)
         case Remove.MISSING_TWICE:
-            removed = await documents.discard_missing(
+            settled = await settle(
                 connection, organization_id, source.id, run, held_run=held_run, held_since=held_since
             )
         case Remove.NOTHING:
             pass
+    removed = 0 if ask else settled
     waiting: Mapping[str, object] | None = source.held_removal if incomplete is not None else None
     if decision.hold is not None:
         waiting = {
-            "count": counted.missing - removed,
+            "count": counted.missing - settled,
             "of": counted.kept,
             "titles": await documents.missing_titles(connection, organization_id, source.id, run, TITLES_SHOWN),
             "since": began_at.isoformat(),
@@ -90,14 +93,15 @@ async def settle_listing(
             "why": decision.hold,
         }
     if incomplete is None and decision.hold is None:
-        await sections.discard_unseen(connection, organization_id, source.id, run)
+        await sections.discard_unseen(connection, organization_id, source.id, run, only_empty=ask)
     # Documents that went may have been unreadable ones, so they are counted again only when something went.
     after = await documents.removal_counts(connection, organization_id, source.id, run) if removed else counted
     counts: dict[str, object] = {
         "documents": after.kept,
         "unreadable": after.unreadable,
         "removed": removed,
-        "held": counted.missing - removed if decision.hold is not None else 0,
+        "held": counted.missing - settled if decision.hold is not None else 0,
+        **({"asked_for": settled} if ask else {}),
         **(notes or {}),
     }
     if incomplete is not None:

@@ -59,6 +59,7 @@ async def _finish(units: Units, source: SourceRow, end: ListingEnd, run: Run) ->
             run=source.sync_run,
             began_at=run.started_at,
             incomplete=None if end.complete else end.reason or "the listing could not be proven complete",
+            ask=end.ask_for_missing,
         )
 
 

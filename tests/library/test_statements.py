@@ -108,6 +108,7 @@ ARGUMENTS: dict[str, dict[int, object]] = {
     "end_run": {4: "failed"},
     "end_now": {3: "failed"},
     "mark_unreadable": {3: "because"},
+    "discard_unseen_sections": {4: False},
     "replace_document_sections": {4: ["other"], 5: ["cd" * 32]},
     "claim_many": {6: ["cd" * 32]},
     "place_kept_chunks": {5: "simple"},

@@ -7,12 +7,21 @@ from collections.abc import Sequence
 import pytest
 
 from kbsync.db.pool import Database
-from kbsync.domain.errors import CredentialsRefused, ProviderBusy, ProviderError, ProviderRefused, ProviderUnreachable
+from kbsync.domain.errors import (
+    CredentialsRefused,
+    ItemGone,
+    ItemUnreadable,
+    ProviderBusy,
+    ProviderError,
+    ProviderRefused,
+    ProviderUnreachable,
+)
 from kbsync.domain.outcomes import Done
 from kbsync.domain.removal import Removal, Remove, decide_removal
-from kbsync.domain.requests import SyncSource
+from kbsync.domain.requests import SyncDocument, SyncSource
 from kbsync.library import sources
-from kbsync.providers.contract import ListedDocument, ListingEnd, ListingPart, UnreadableItem
+from kbsync.providers.contract import Content, ListedDocument, ListingEnd, ListingPart, UnreadableItem
+from kbsync.sync.document import sync_document
 from kbsync.sync.source import sync_source
 from tests.sync.toy import Tenant, ToyListing, make_tenant
 
@@ -167,6 +176,47 @@ async def test_an_operators_approval_removes_what_is_held_and_nothing_that_came_
         await run(tenant)
     assert len(await tenant.kept()) == 22
     assert (await source_row(tenant)).held_removal is None
+
+
+@pytest.mark.spec("LS-09")
+async def test_what_a_search_misses_is_asked_for_and_goes_only_when_its_own_answer_says_so(database: Database) -> None:
+    """A listing that may lack what is there removes nothing: one document is gone, one is there, one is locked."""
+    end = ListingEnd(True, ask_for_missing=True)
+    tenant, toy = await a_source_of(database, 40)
+    for number in range(1, 41):
+        toy.contents[str(number)] = Content(f"Text {number}", f"Page {number}")
+    await sync_due(tenant, await run(tenant))
+    toy.contents |= {"38": ItemGone("in the trash"), "40": ItemUnreadable("locked")}
+    toy.parts = [*items(1, 37), end]
+    toy.fetched.clear()
+    done = await run(tenant)
+    assert (done.summary["removed"], done.summary["asked_for"], done.summary["held"]) == (0, 3, 0)
+    assert len(await tenant.kept()) == 40
+    await sync_due(tenant, done)
+    assert sorted(ref.external_id for ref in toy.fetched) == ["38", "39", "40"]
+    assert [one for one in ("38", "39", "40") if one in await tenant.kept()] == ["39", "40"]
+    toy.parts = [*items(1, 37), ListedDocument("39", "Page 39"), end]  # it is shown again
+    toy.fetched.clear()
+    await sync_due(tenant, await run(tenant))
+    toy.parts = [*items(1, 20), end]  # and a sudden drop is not even asked about
+    toy.fetched.clear()
+    done = await run(tenant)
+    assert (done.summary["asked_for"], done.summary["held"]) == (0, 19)
+    await sync_due(tenant, done)
+    assert len(await tenant.kept()) == 39
+    await sync_due(tenant, done := await run(tenant))
+    assert done.summary["asked_for"] == 19
+    assert {ref.external_id for ref in toy.fetched} >= {str(number) for number in range(21, 38)}
+    assert len(await tenant.kept()) == 39
+
+
+async def sync_due(tenant: Tenant, done: Done) -> None:
+    """Runs the documents' own syncs that a listing asked for."""
+    assert done.follow_up_pages is not None
+    async for page in done.follow_up_pages():
+        for request in page:
+            assert isinstance(request, SyncDocument)
+            await sync_document(tenant.units, request, tenant.run(request))
 
 
 @pytest.mark.spec("LS-09", "LS-12")

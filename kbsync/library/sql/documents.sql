@@ -145,6 +145,21 @@ with gone as (
 )
 select count(*) from gone;
 
+-- name: ask_for_missing
+-- The documents that `discard_missing` would discard, made due for their own sync: the provider's answer for each decides.
+update knowledge_base_documents
+set source_version = 'missing in run ' || $3::bigint, updated_at = now()
+where organization_id = $1
+    and id in (
+        select id
+        from knowledge_base_documents
+        where organization_id = $1 and source_id = $2 and discarded_at is null
+            and seen_in_run is distinct from $3::bigint
+            and ($4::bigint is null or (created_at <= $5::timestamptz and coalesce(seen_in_run, 0) < $4::bigint))
+        order by id
+        for update
+    );
+
 -- name: discard_document
 -- The provider says that it is gone (404, 410): soft, with its chunks and search row.
 with gone as (

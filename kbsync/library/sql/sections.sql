@@ -95,10 +95,17 @@ where organization_id = $1 and chunks_synced_at is not null
     and id in (select document_id from gone union select document_id from added);
 
 -- name: discard_unseen_sections
--- Sections that a complete listing did not name.
-update knowledge_base_sections
+-- Sections that a complete listing did not name; with $4 only those without a kept document.
+update knowledge_base_sections section
 set discarded_at = now(), updated_at = now()
-where organization_id = $1 and source_id = $2 and discarded_at is null and seen_in_run is distinct from $3;
+where organization_id = $1 and source_id = $2 and discarded_at is null and seen_in_run is distinct from $3
+    and not ($4 and exists (
+        select
+        from knowledge_base_document_sections link
+        join knowledge_base_documents document
+            on document.id = link.document_id and document.organization_id = $1 and document.discarded_at is null
+        where link.organization_id = $1 and link.section_id = section.id
+    ));
 
 -- name: section_paths_of_document
 -- The titles from the outermost section to each section that holds the document. 50 levels end a circle.
