@@ -11,7 +11,7 @@ from typing import Literal
 
 from kbsync.db.pool import Connection
 from kbsync.db.statements import Statements
-from kbsync.library.principals import Principal, Role
+from kbsync.library.principals import Principal, principal_in
 
 _SQL = Statements.beside(__file__)
 
@@ -41,15 +41,7 @@ async def find_session(connection: Connection, digest: bytes) -> Principal | Non
         return None
     if row["stale"]:
         await connection.execute(_SQL["touch_session"], digest)
-    known = {str(role) for role in Role}
-    return Principal(
-        id=row["id"],
-        token_id=row["token_id"],
-        name=row["name"],
-        kind=row["kind"],
-        roles=frozenset(Role(role) for role in row["roles"] if role in known),
-        organization_id=row["organization_id"],
-    )
+    return principal_in(row)
 
 
 async def end_session(connection: Connection, digest: bytes) -> bool:

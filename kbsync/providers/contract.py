@@ -9,8 +9,11 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from enum import StrEnum
 from typing import Protocol, runtime_checkable
+
+from kbsync.domain.audience import PUBLIC as PUBLIC
+from kbsync.domain.audience import Audience as Audience
+from kbsync.domain.audience import AudienceKind as AudienceKind
 
 
 @dataclass(frozen=True)
@@ -22,23 +25,6 @@ class SourceSetup:
     config: Mapping[str, object]
     credentials: Mapping[str, str] = field(default_factory=dict, repr=False)
 
-
-class AudienceKind(StrEnum):
-    PUBLIC = "public"  # everybody who may search the organization
-    MEMBERS = "members"  # whoever is signed in at the provider: the organization's people
-    GROUPS = "groups"  # the named groups only
-    UNKNOWN = "unknown"  # it can't be read: nobody finds it
-
-
-@dataclass(frozen=True)
-class Audience:
-    """Who may find a document (LS-27). `groups` are the provider's own names or ids of groups, for kind GROUPS."""
-
-    kind: AudienceKind
-    groups: tuple[str, ...] = ()
-
-
-PUBLIC = Audience(AudienceKind.PUBLIC)
 
 # A link to something that expires (a signed file address) stands in the Markdown as this and the provider's own lasting
 # name of it; `AssetSource.asset_url` turns the name into an address that works now (LS-25).

@@ -10,6 +10,9 @@ from ops.cli.output import JSON_OPTION, print_json, print_rows
 
 group = typer.Typer(help="Create, list and revoke API tokens.", no_args_is_help=True)
 _ROLES = typer.Option(..., "--role", help="producer, reader, viewer, operator or admin; may be given several times.")
+_GROUPS = typer.Option(
+    [], "--group", help="A group whose content it finds, as its provider spells it; may be repeated."
+)
 
 
 @group.command()
@@ -18,12 +21,18 @@ def create(
     role: list[str] = _ROLES,
     kind: str = typer.Option("service", help="human, service or agent."),
     organization: int = typer.Option(0, help="Bind it to one organization's id."),
+    group: list[str] = _GROUPS,
+    public_only: bool = typer.Option(False, "--public-only", help="It finds public content alone: no member."),
     days: int = typer.Option(0, min=0, help="Expire after so many days; 0 never."),
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Make a token and show it, this once.
 
+    Who holds it is a member of the organization (of all, when it is bound to none): search answers public content, members'
+    content, and content of its groups.
+
     Example: kbsync token create rails-backend --role producer --organization 1
+    Example: kbsync token create support-desk --role reader --organization 1 --group Agents
     """
     from kbsync.domain.errors import SettingsError
     from kbsync.library.principals import Role, create_token
@@ -36,6 +45,10 @@ def create(
     if kind not in ("human", "service", "agent"):
         raise SettingsError("--kind is human, service or agent")
 
+    detail: dict[str, object] = {"roles": role}
+    detail |= {"groups": group} if group else {}
+    detail |= {"public_only": True} if public_only else {}
+
     async def make() -> tuple[int, str]:
         expires_at = datetime.now(UTC) + timedelta(days=days) if days else None
         async with connected() as here, here.database.fleet() as connection:
@@ -45,11 +58,11 @@ def create(
                 roles=[Role(one) for one in role],
                 kind=kind,  # type: ignore[arg-type]  # checked above
                 organization_id=organization or None,
+                groups=group,
+                public_only=public_only,
                 expires_at=expires_at,
             )
-            await audited(
-                connection, "token.create", f"principal:{name}", detail={"roles": role, "token": made.token_id}
-            )
+            await audited(connection, "token.create", f"principal:{name}", detail=detail | {"token": made.token_id})
             return made.token_id, made.text
 
     token_id, text = run(make)
@@ -75,6 +88,7 @@ def list_(as_json: bool = JSON_OPTION) -> None:
                     "kind": one.kind,
                     "roles": ", ".join(one.roles),
                     "organization": one.organization_id,
+                    "finds": "public" if one.public_only else ", ".join(["members", *one.groups]),
                     "token": f"{one.hint}...",
                     "created": f"{one.created_at:%Y-%m-%d %H:%M}",
                     "expires": one.expires_at and f"{one.expires_at:%Y-%m-%d}",

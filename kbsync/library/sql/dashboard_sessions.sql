@@ -4,7 +4,7 @@ insert into kbsync.dashboard_sessions (digest, token_id) values ($1, $2);
 -- name: live_session
 -- Whose session this is while it and its token count; `stale`: its last look is worth writing down again.
 select principals.id, principals.name, principals.kind, principals.roles, principals.organization_id,
-    tokens.id as token_id, sessions.seen_at < clock_timestamp() - interval '1 minute' as stale
+    principals.groups, principals.public_only, tokens.id as token_id, sessions.seen_at < clock_timestamp() - interval '1 minute' as stale
 from kbsync.dashboard_sessions sessions
 join kbsync.tokens on tokens.id = sessions.token_id
 join kbsync.principals on principals.id = tokens.principal_id
