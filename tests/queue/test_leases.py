@@ -193,5 +193,6 @@ async def test_a_batch_of_claims_leaves_the_active_set_exact_and_in_its_quick_fo
     taken = await claim(queue, 50)
     assert (await queue.counts()).active == await redis.zcard("q:active") == 50
     assert sorted(await redis.zrange("q:active", 0, -1)) == sorted(job_id.encode() for job_id in taken)
-    assert await ask(redis, "OBJECT", "ENCODING", "q:active") == b"skiplist"
+    encoding = await ask(redis, "EVAL", "return redis.call('OBJECT', 'ENCODING', KEYS[1])", 1, "q:active")
+    assert encoding == b"skiplist"
     assert len({score for _, score in await redis.zrange("q:active", 0, -1, withscores=True)}) == 1
