@@ -12,6 +12,7 @@ from typing import TypeVar
 import asyncpg
 
 from kbsync.db.pool import Database
+from kbsync.db.statements import Statements
 from kbsync.domain.ids import QueueName
 from kbsync.domain.states import JobState
 from kbsync.library import data_sources, organizations, sources
@@ -20,6 +21,7 @@ from ops.bench.resting import resident_mb
 from ops.stack import Running
 
 T = TypeVar("T")
+_SQL = Statements.beside(__file__)
 
 UNENDED = (JobState.WAITING, JobState.DELAYED, JobState.ACTIVE)
 # No provider's quota is being measured.
@@ -46,13 +48,10 @@ def register(database_url: str, folder: Path) -> tuple[int, int]:
 
 def documents_of(database_url: str, organization: int) -> dict[int, int]:
     """Document id -> the number in its file's name, of all that were read."""
-    query = (
-        "select id, external_id from knowledge_base_documents where organization_id = $1 and content_hash is not null"
-    )
 
     async def read(database: Database) -> dict[int, int]:
         async with database.organization(organization) as connection:
-            rows = await connection.fetch(query, organization)
+            rows = await connection.fetch(_SQL["documents_read"], organization)
         return {row["id"]: int(row["external_id"].rsplit("-", 1)[1].split(".")[0]) for row in rows}
 
     return _with_database(database_url, read)
@@ -108,13 +107,12 @@ class Look:
         connection = await asyncpg.connect(self.running.database_url)
         try:
             info = await fleet.client_at(self.running.redis_url).info()
-            backends = "select count(*) from pg_stat_activity where datname = current_database()"
             return {
                 "memory of Redis, MB": int(info["used_memory"]) / 1e6,
                 "keys in Redis": int(info.get("db0", {}).get("keys", 0)),
                 "connections to Redis": int(info["connected_clients"]),
-                "connections to Postgres": await connection.fetchval(backends),
-                "dead tuples": await connection.fetchval("select sum(n_dead_tup)::int from pg_stat_user_tables"),
+                "connections to Postgres": await connection.fetchval(_SQL["backends"]),
+                "dead tuples": await connection.fetchval(_SQL["dead_tuples"]),
                 "jobs not ended": await self._counted(*UNENDED),
             }
         finally:
