@@ -10,6 +10,7 @@ from kbsync.http.client import SafeClient
 from kbsync.providers.contract import Provider, SourceSetup
 from kbsync.providers.files.provider import FilesProvider
 from kbsync.providers.intercom.provider import IntercomProvider
+from kbsync.providers.notion.provider import NotionProvider
 from kbsync.providers.scribe.provider import ScribeProvider
 from kbsync.providers.website.provider import WebsiteProvider
 from kbsync.providers.zendesk.provider import ZendeskProvider
@@ -33,6 +34,7 @@ Factory = Callable[[SourceSetup, ProviderEnvironment], Provider]
 FACTORIES: Mapping[str, Factory] = {
     "files": lambda setup, environment: FilesProvider(setup, environment.files_roots),
     "intercom": lambda setup, environment: IntercomProvider(setup, environment.client_of(setup)),
+    "notion": lambda setup, environment: NotionProvider(setup, environment.client_of(setup)),
     "scribe": lambda setup, environment: ScribeProvider(setup, environment.client_of(setup)),
     "website": lambda setup, environment: WebsiteProvider(setup, environment.client_of(setup)),
     "zendesk": lambda setup, environment: ZendeskProvider(setup, environment.client_of(setup)),
