@@ -28,6 +28,7 @@ from kbsync.queue.jobs import RunningJob
 from kbsync.queue.operators import QueueOperator
 from kbsync.queue.worker import FleetWorker
 from kbsync.settings import Settings
+from kbsync.sync.assets import Assets
 from kbsync.sync.context import ContentBounds, Units
 from ratelimits.host import HostGate
 from ratelimits.throttle import Throttle
@@ -84,17 +85,31 @@ class Runtime:
         """What everybody in this process enqueues through: the fleet, counted and traced."""
         return ObservedEnqueuer(self.fleet)
 
+    @cached_property
+    def units(self) -> Units:
+        """The library and the way to providers, for units and for whoever asks a provider for an asset."""
+        keys = self.settings.credentials_keys
+        return Units(
+            database=self.database,
+            build_provider=lambda source_type, setup: build(source_type, setup, self.providers),
+            vault=Vault(keys.get_secret_value() if keys else None),
+            bounds=ContentBounds(
+                self.settings.content_cap, self.settings.chunk_characters, self.settings.chunk_overlap
+            ),
+        )
+
+    @cached_property
+    def assets(self) -> Assets:
+        """Where a document's assets are now."""
+        providers = self.providers
+        return Assets(
+            self.units, self.throttle, lambda source: providers.clients_of_sources.get(source, providers.client)
+        )
+
     def unit_runner(self, run_scan: RunScan) -> UnitRunner:
         """The pipeline of this process. `run_scan` comes from the producers, whom workers don't know."""
         settings = self.settings
         redis = self.fleet.client_at(settings.redis_url or "")
-        keys = settings.credentials_keys
-        units = Units(
-            database=self.database,
-            build_provider=lambda source_type, setup: build(source_type, setup, self.providers),
-            vault=Vault(keys.get_secret_value() if keys else None),
-            bounds=ContentBounds(settings.content_cap, settings.chunk_characters, settings.chunk_overlap),
-        )
         windows = Windows(
             throttle=self.throttle,
             hosts=HostGate(redis),
@@ -103,7 +118,7 @@ class Runtime:
         )
         return UnitRunner(
             database=self.database,
-            units=units,
+            units=self.units,
             windows=windows,
             kill_switch=self.kill_switch,
             enqueuer=self.enqueuer,

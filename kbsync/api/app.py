@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from aiohttp import web
 
-from kbsync.api import enqueue, fallbacks, health, metrics, openapi, problems, queues, search
+from kbsync.api import assets, enqueue, fallbacks, health, metrics, openapi, problems, queues, search
 from kbsync.api.acceptance import Acceptance
 from kbsync.api.auth import Authenticator, RouteClass, authorise
 from kbsync.api.context import ACCEPTANCE, AUTHENTICATOR, PRINCIPAL, RATES, SERVICES
@@ -34,6 +34,7 @@ class Route:
 ROUTES: tuple[Route, ...] = (
     Route("POST", "/internal/knowledge_base_sync/enqueue", enqueue.enqueue, RouteClass.ENQUEUE, enqueue.DESCRIBED),
     Route("GET", "/v1/search", search.search_route, RouteClass.SEARCH, search.DESCRIBED),
+    Route("GET", assets.PATH, assets.asset_route, RouteClass.SEARCH, assets.DESCRIBED),
     Route("GET", "/v1/queues", queues.queues, RouteClass.QUEUES, queues.DESCRIBED),
     Route("GET", "/healthz", health.healthz, RouteClass.HEALTH, health.DESCRIBED_HEALTH),
     Route("GET", "/readyz", health.readyz, RouteClass.HEALTH, health.DESCRIBED_READINESS),

@@ -20,6 +20,7 @@ from kbsync.api.problems import CONTENT_TYPE, PROBLEM
 
 _REF = "#/components/schemas/{model}"
 _SCHEME = "bearer"
+_AS_NAME = str.maketrans({"/": "_", ".": "_", "{": None, "}": None})
 _GUARD = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 _BODY = (
     HTTPStatus.REQUEST_TIMEOUT,
@@ -28,6 +29,7 @@ _BODY = (
     HTTPStatus.UNPROCESSABLE_ENTITY,
 )
 _HEADERS = {
+    HTTPStatus.FOUND: {"Location": "Where it is now."},
     HTTPStatus.UNAUTHORIZED: {"WWW-Authenticate": "How to say who is calling."},
     HTTPStatus.TOO_MANY_REQUESTS: {"Retry-After": "Seconds until the same call may pass."},
     HTTPStatus.SERVICE_UNAVAILABLE: {"Retry-After": "Seconds until the same call may pass."},
@@ -81,7 +83,7 @@ def _operation(route: RouteView, schemas: _Schemas) -> dict[str, Any]:
     described = route.described
     is_open = route.route_class is RouteClass.HEALTH
     operation: dict[str, Any] = {
-        "operationId": f"{route.method.lower()}{route.path}".replace("/", "_").replace(".", "_"),
+        "operationId": f"{route.method.lower()}{route.path}".translate(_AS_NAME),
         "summary": described.summary,
         "tags": [str(route.route_class)],
         "security": [] if is_open else [{_SCHEME: []}],
@@ -89,8 +91,12 @@ def _operation(route: RouteView, schemas: _Schemas) -> dict[str, Any]:
     }
     if not is_open:
         operation["description"] = "For the roles " + ", ".join(sorted(ROLES_OF.get(route.route_class, ()))) + "."
-    if described.query is not None:
-        operation["parameters"] = _parameters(described.query)
+    parameters = [
+        *(_parameters(described.path, "path") if described.path is not None else ()),
+        *(_parameters(described.query, "query") if described.query is not None else ()),
+    ]
+    if parameters:
+        operation["parameters"] = parameters
     if described.body is not None:
         schema = schemas.of_model(described.body)
         operation["requestBody"] = {"required": True, "content": {JSON: {"schema": schema}}}
@@ -101,6 +107,8 @@ def _answers(described: Described, schemas: _Schemas) -> dict[str, Any]:
     answers: dict[str, Any] = {}
     for status, answer in described.answers.items():
         said: dict[str, Any] = {"description": status.phrase}
+        if status in _HEADERS:
+            said["headers"] = _headers(status)
         if isinstance(answer, Shape):
             said["content"] = {JSON: {"schema": schemas.of_shape(answer)}}
         elif answer is not None:
@@ -134,11 +142,11 @@ def _headers(status: HTTPStatus) -> dict[str, Any]:
     }
 
 
-def _parameters(query: type[BaseModel]) -> list[dict[str, Any]]:
-    schema = query.model_json_schema()
+def _parameters(model: type[BaseModel], place: str) -> list[dict[str, Any]]:
+    schema = model.model_json_schema()
     required = set(schema.get("required", ()))
     return [
-        {"name": name, "in": "query", "required": name in required, "schema": _without_null(field)}
+        {"name": name, "in": place, "required": name in required, "schema": _without_null(field)}
         for name, field in schema["properties"].items()
     ]
 

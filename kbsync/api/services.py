@@ -9,6 +9,7 @@ from kbsync.db.pool import Database
 from kbsync.domain.states import JobState
 from kbsync.queue.jobs import Enqueuer
 from kbsync.settings import Settings
+from kbsync.sync.assets import Assets
 
 
 class CountsView(Protocol):
@@ -40,8 +41,11 @@ class PauseView(Protocol):
 
 @dataclass(frozen=True)
 class ApiServices:
+    """`assets` None: this process has no way to providers, and finds no asset."""
+
     database: Database
     enqueuer: Enqueuer
     fleet: FleetView
     kill_switch: PauseView
     settings: Settings
+    assets: Assets | None = None

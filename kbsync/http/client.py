@@ -27,7 +27,7 @@ from kbsync.domain.errors import AddressRefused, ProviderRefused, ProviderUnreac
 from kbsync.domain.url_identity import NotFollowed, judge_link
 from kbsync.http.addresses import AllowList
 from kbsync.http.body import BodyLimits, encoding_of, read_body
-from kbsync.http.connections import WEB_PORTS, AddressPolicy, make_connector
+from kbsync.http.connections import WEB_PORTS, AddressPolicy, CheckedResolver, make_connector
 from kbsync.http.errors import RedirectRefused, ResponseRefused
 from kbsync.telemetry import metrics
 
@@ -149,6 +149,22 @@ class SafeClient:
                 return await self._one(url, ask)
         except TimeoutError:
             raise ProviderUnreachable(f"no complete answer within {self.limits.total_s:g} s") from None
+
+    async def checked_url(self, url: str) -> str:
+        """`url`, spelled so that it may be handed to somebody else to follow: ASCII, http(s), no credentials, no fragment,
+        and a host of which every address that it has now is one that this client may reach.
+
+        Raises AddressRefused; ProviderUnreachable when the name doesn't resolve."""
+        target = self._checked(url)
+        resolver = CheckedResolver(self._policy, self._resolver)
+        try:
+            async with asyncio.timeout(self.limits.connect_s):
+                await resolver.resolve(target.host or "", target.port or 0)
+        except (OSError, TimeoutError):
+            raise ProviderUnreachable("the host name doesn't resolve") from None
+        judged = judge_link(url, "")
+        assert not isinstance(judged, NotFollowed)
+        return judged.fetch_url
 
     async def close(self) -> None:
         if self._session is not None:

@@ -23,7 +23,9 @@ from workers.runtime import Runtime
 async def serve_api(settings: Settings) -> None:
     """Raises SettingsError or ServerUnavailable when it can't start; afterwards outages are answered, not died of."""
     async with process(settings, "api") as (runtime, stop):
-        services = ApiServices(runtime.database, runtime.enqueuer, runtime.fleet, runtime.kill_switch, settings)
+        services = ApiServices(
+            runtime.database, runtime.enqueuer, runtime.fleet, runtime.kill_switch, settings, runtime.assets
+        )
         expect_fallbacks()
         runner = ApiRunner(build_app(services, dashboard_of(runtime)))
         await runner.setup()

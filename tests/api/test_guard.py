@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import itertools
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -64,19 +65,20 @@ async def test_every_route_but_health_needs_a_principal_with_its_role(api: Api) 
     bad = ["", "Bearer", "Bearer ", "Bearer wrong", "Basic " + base64.b64encode(b"x:wrong").decode(), "Digest a"]
     tokens = {role: (await new_token(api.database, role, name=role)).text for role in Role}
     for route in ROUTES:
+        path = re.sub(r"\{\w+\}", "7", route.path)
         if route.route_class is RouteClass.HEALTH:
-            async with api.client.request(route.method, route.path) as answer:
+            async with api.client.request(route.method, path) as answer:
                 assert answer.status == 200, route
             continue
         for authorization in bad:
             headers = {"Authorization": authorization} if authorization else {}
-            async with api.client.request(route.method, route.path, headers=headers) as answer:
+            async with api.client.request(route.method, path, headers=headers) as answer:
                 assert answer.status == 401, (route, authorization)
                 assert "WWW-Authenticate" in answer.headers
                 assert answer.content_type == "application/problem+json"
         for role, token in tokens.items():
             headers = {"Authorization": f"Bearer {token}"}
-            async with api.client.request(route.method, route.path, headers=headers) as answer:
+            async with api.client.request(route.method, path, headers=headers) as answer:
                 allowed = (route.route_class, role) in ALLOWED
                 assert (answer.status != 403) == allowed, (route, role, answer.status)
                 assert answer.status < 500
