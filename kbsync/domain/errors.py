@@ -12,6 +12,7 @@ KbsyncError
 ├── ProviderError                 a provider (or website) did not give what was asked
 │   ├── ProviderRefused           4xx that will not change by itself: unrecoverable, `message` is for an editor
 │   │   └── CredentialsRefused    401, expired or revoked
+│   │       └── CredentialsWithheld  refused before: the provider is not asked with them again
 │   ├── UnknownProvider           no such source type
 │   ├── ProviderBusy              429 or 503; `retry_after_s` when it stated a wait
 │   ├── ProviderUnreachable       5xx, 408, 425, transport, time-out, truncated or malformed body: retry
@@ -73,6 +74,10 @@ class ProviderRefused(ProviderError):
 
 
 class CredentialsRefused(ProviderRefused):
+    pass
+
+
+class CredentialsWithheld(CredentialsRefused):
     pass
 
 

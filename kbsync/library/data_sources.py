@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from kbsync.db.pool import Connection
 from kbsync.db.statements import Statements
@@ -12,10 +13,13 @@ from kbsync.domain.text import storable
 
 _SQL = Statements.beside(__file__)
 
+MAX_WHY_LENGTH = 1_000
+
 
 @dataclass(frozen=True)
 class DataSourceRow:
-    """`limits` override the throttles' defaults (RL-07)."""
+    """`limits` override the throttles' defaults (RL-07). `refused_why`: the provider refused these credentials; they may be
+    tried once a day all the same (`may_be_tried`)."""
 
     id: int
     organization_id: int
@@ -23,6 +27,9 @@ class DataSourceRow:
     name: str
     sealed_credentials: str | None = field(repr=False)
     limits: Mapping[str, object]
+    refused_at: datetime | None = None
+    refused_why: str | None = None
+    may_be_tried: bool = False
 
 
 async def create(
@@ -63,6 +70,17 @@ async def set_limits(
 async def set_sealed_credentials(
     connection: Connection, organization_id: int, data_source_id: int, sealed: str | None
 ) -> bool:
-    """False when there is no such kept data source."""
+    """A refusal of the ones before is forgotten. False when there is no such kept data source."""
     arguments = (organization_id, data_source_id, sealed)
     return await connection.fetchval(_SQL["update_sealed_credentials"], *arguments) is not None
+
+
+async def note_refusal(connection: Connection, row: DataSourceRow, why: str) -> None:
+    """The provider refused the credentials that `row` was read with: from now on nobody asks it with them (LS-07)."""
+    arguments = (row.organization_id, row.id, storable(why)[:MAX_WHY_LENGTH], row.sealed_credentials)
+    await connection.execute(_SQL["note_refusal"], *arguments)
+
+
+async def forget_refusal(connection: Connection, organization_id: int, data_source_id: int) -> bool:
+    """Whether one was noted."""
+    return await connection.fetchval(_SQL["forget_refusal"], organization_id, data_source_id) is not None

@@ -9,9 +9,10 @@ from datetime import datetime
 from typing import Protocol, cast
 
 from kbsync.db.pool import Database
-from kbsync.domain.errors import CredentialsRefused, ProviderRefused
+from kbsync.domain.errors import CredentialsRefused, CredentialsWithheld, ProviderRefused
 from kbsync.library import data_sources
 from kbsync.library.credentials import Vault
+from kbsync.library.data_sources import DataSourceRow
 from kbsync.providers.contract import CrawlingProvider, Provider, SourceSetup
 
 # A source's type and its setup in, its provider out; raises UnknownProvider.
@@ -63,21 +64,35 @@ class Units:
     crawl_bounds: CrawlBounds = CrawlBounds()
 
     @asynccontextmanager
-    async def provider_of(self, source: ReadableSource) -> AsyncIterator[Provider]:
-        """The provider of a source, closed afterwards. Raises UnknownProvider, CredentialsRefused."""
+    async def provider_of(self, source: ReadableSource, *, lists: bool = False) -> AsyncIterator[Provider]:
+        """The provider of a source, closed afterwards. Raises UnknownProvider, CredentialsRefused.
+
+        Credentials that the provider refused in the block are noted, and nobody asks it with them again:
+        CredentialsWithheld. A unit that `lists` may try them once a day; when it comes through they are taken again."""
+        row: DataSourceRow | None = None
         credentials: Mapping[str, str] = {}
         if source.data_source_id is not None:
             async with self.database.organization(source.organization_id) as connection:
                 row = await data_sources.get(connection, source.organization_id, source.data_source_id)
             if row is None:
                 raise CredentialsRefused("The connection of this source was removed. Connect it again.")
+            if row.refused_at is not None and not (lists and row.may_be_tried):
+                raise CredentialsWithheld(_withheld(row))
             credentials = self.vault.open(row.sealed_credentials)
         setup = SourceSetup(source.organization_id, source.id, source.config, credentials)
         provider = self.build_provider(source.type, setup)
         try:
             yield provider
+        except CredentialsRefused as error:
+            if row is not None:
+                async with self.database.organization(row.organization_id) as connection:
+                    await data_sources.note_refusal(connection, row, str(error))
+            raise
         finally:
             await provider.close()
+        if row is not None and row.refused_at is not None:
+            async with self.database.organization(row.organization_id) as connection:
+                await data_sources.forget_refusal(connection, row.organization_id, row.id)
 
     @asynccontextmanager
     async def crawler_of(self, source: ReadableSource) -> AsyncIterator[CrawlingProvider]:
@@ -86,6 +101,13 @@ class Units:
             if not provider.crawls:
                 raise ProviderRefused(f"A source of type {source.type} is not read by a crawl.")
             yield cast(CrawlingProvider, provider)
+
+
+def _withheld(row: DataSourceRow) -> str:
+    return (
+        f"{row.refused_why or 'The credentials were refused.'} That was {row.refused_at:%Y-%m-%d %H:%M} UTC; the provider is "
+        "not asked with them again until new ones are given or a check succeeds. The daily sync tries once."
+    )
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import assert_never
 
 from kbsync.db.errors import retry_on_conflict
-from kbsync.domain.errors import CredentialsRefused, KbsyncError
+from kbsync.domain.errors import CredentialsRefused, CredentialsWithheld, KbsyncError
 from kbsync.domain.requests import CrawlUrl, DocumentChunks, LibraryRequest, StartCrawl, SyncDocument, SyncSource
 from kbsync.domain.states import UnitEnd
 from kbsync.library import documents, sources, unit_requests
@@ -26,9 +26,18 @@ _ABANDONED = {
 async def record_failure(units: Units, request: LibraryRequest, run: Run, error: BaseException) -> None:
     """After: the record says why, and the unit is `failed`. Repeating it is harmless.
 
-    Refused credentials fail the source whichever unit met them."""
+    Refused credentials fail the source whichever unit met them. A document that was not asked for because of them stays as
+    it is: the source says why, and the next listing finds it due."""
     words, fails_source = words_for(error), isinstance(error, CredentialsRefused)
+    if isinstance(error, CredentialsWithheld) and isinstance(request, SyncDocument):
+        await _end_only(units, request, run)
+        return
     await retry_on_conflict(lambda: _record(units, request, run, words, UnitEnd.FAILED, fails_source))
+
+
+async def _end_only(units: Units, request: SyncDocument, run: Run) -> None:
+    async with units.database.organization(request.organization_id) as connection:
+        await unit_requests.end(connection, request.organization_id, run.job_id, run.started_at, UnitEnd.FAILED)
 
 
 async def record_abandoned(units: Units, request: LibraryRequest, run: Run, reason: str) -> None:

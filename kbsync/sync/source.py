@@ -25,7 +25,7 @@ async def sync_source(units: Units, request: SyncSource, run: Run) -> Outcome:
     source = await _begin(units, request)
     if source is None:
         return RecordMissing("source")
-    async with units.provider_of(source) as provider:
+    async with units.provider_of(source, lists=True) as provider:
         if provider.crawls:
             return await begin_crawl(units, source)
         brings_content = provider.listing_brings_content

@@ -36,6 +36,7 @@ TENANT_TABLES = (
     "pg_search_documents",
     "kbsync.crawl_task_urls",
     "kbsync.unit_requests",
+    "kbsync.source_runs",
 )
 
 ROW = 7  # every row of the first organization has this id, whatever its table is
@@ -119,9 +120,11 @@ ARGUMENTS: dict[str, dict[int, object]] = {
     "source_documents": {3: 0, 4: None, 5: None},
     "source_documents_reach": {3: 0, 4: 1},
     "document_chunk_page": {3: -1},
+    "place_of_asset": {3: "text"},
     "crawl_list": {2: 100, 3: None, 4: None, 5: None},
     "crawl_list_reach": {2: 100, 3: None, 4: None, 5: 1},
     "urls_by_outcome": {3: "gone", 4: 0},
+    "note_refusal": {4: None},
     "seed_nodes": {3: 0},
     "child_nodes": {4: 0},
 }
@@ -132,6 +135,7 @@ BEFORE = {
     "fail_task_if_pending": "update knowledge_base_crawl_tasks set status = 'pending'",
     "insert_task_if_none_live": "update knowledge_base_crawl_tasks set status = 'completed'",
     "update_limits": "update data_sources set limits = '{\"a\": 1}'",
+    "forget_refusal": "update data_sources set refused_at = now()",
     "place_kept_chunks": "update document_chunks set title = 'another'",
     "replace_search_row": "update pg_search_documents set content = 'another'",
     "end_run": "update kbsync.unit_requests set ended_at = null, ended_as = null",
@@ -167,6 +171,7 @@ async def fill(connection: Connection) -> tuple[int, int]:
         "insert into kbsync.audit_entries (actor, action, target, organization_id) values ('a', 'b', $3, $1)",
         "insert into kbsync.unit_requests (job_id, organization_id, kind, request) "
         "values ($3, $1, 'sync_source', jsonb_build_object('id', $2::bigint))",
+        "insert into kbsync.source_runs (id, organization_id, source_id) values ($2, $1, $2)",
         "insert into document_chunks (id, organization_id, source_type, source_id, content, content_hash) "
         "values ($2, $1, 'KnowledgeBaseDocument', $2, 'text', $3)",
         "insert into pg_search_documents (id, organization_id, searchable_type, searchable_id, content) "

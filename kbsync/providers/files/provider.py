@@ -1,4 +1,4 @@
-"""A folder, zip archive or git checkout as a source. Keeps `contract.Provider`.
+"""A folder, zip archive or git checkout as a source. Keeps `contract.Provider` and `contract.Checkable`.
 
 The listing brings the content: reading a file is what tells whether it changed, and it costs no one a request.
 """
@@ -13,6 +13,7 @@ from posixpath import basename, dirname
 
 from kbsync.domain.errors import ItemGone, ItemUnreadable
 from kbsync.providers.contract import (
+    Access,
     Content,
     DocumentRef,
     ListedDocument,
@@ -41,6 +42,10 @@ class FilesProvider:
         """Opens nothing. Raises ProviderRefused for a configuration that can't work, in an editor's words."""
         self._config = files_config(setup.config)
         self._roots = tuple(roots)
+
+    async def check(self) -> Access:
+        """Looks the place through without reading a file. Raises ProviderRefused, ProviderUnreachable."""
+        return await asyncio.to_thread(self._look)
 
     async def list_items(self) -> AsyncIterator[ListingPart]:
         """Folders as sections, each before its files; then how it ended. Complete when all of it could be looked into and
@@ -79,6 +84,24 @@ class FilesProvider:
         return None
 
     # --- in a thread ---
+
+    def _look(self) -> Access:
+        place = self._place()
+        try:
+            documents, notes = 0, list[str]()
+            for one in place.walk():
+                if isinstance(one, WalkFault):
+                    notes.append(one.reason)
+                elif self._wants(one.relative):
+                    documents += 1
+                    if documents > self._config.max_files:
+                        notes.append(f"There are more than {self._config.max_files} files.")
+                        break
+        finally:
+            place.close()
+        if not documents:
+            notes.append("No file there is a document that can be read.")
+        return Access(self._config.path, (f"{documents} documents",), tuple(notes[:3]))
 
     def _place(self) -> Place:
         return place_at(allowed_path(self._config.path, self._roots))

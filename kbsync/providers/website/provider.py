@@ -21,6 +21,7 @@ from kbsync.domain.url_scope import path_of
 from kbsync.http.client import Response, SafeClient
 from kbsync.http.errors import RedirectRefused
 from kbsync.providers.contract import (
+    Access,
     Content,
     CrawledPage,
     CrawlPlan,
@@ -50,8 +51,8 @@ _PERMANENT = frozenset({301, 308})
 
 
 class WebsiteProvider:
-    """Keeps `contract.CrawlingProvider`. One instance serves one source; it holds no state between pages but robots rules,
-    which providers over one client share."""
+    """Keeps `contract.CrawlingProvider` and `contract.Checkable`. One instance serves one source; it holds no state between
+    pages but robots rules, which providers over one client share."""
 
     name = "website"
     listing_brings_content = False
@@ -156,6 +157,23 @@ class WebsiteProvider:
             case CrawledPage(content=content):
                 assert content is not None
                 return content
+
+    async def check(self) -> Access:
+        """Reads robots.txt, the sitemaps and the start page, as a crawl would begin. Raises ProviderRefused with why it could
+        not, and as `crawl_plan` does."""
+        plan = await self.crawl_plan()
+        if plan.blocked is not None:
+            raise ProviderRefused(plan.blocked)
+        page = await self.crawl_page(FoundUrl(self._start.identity, self._start.fetch_url))
+        if isinstance(page, PageGone | PageRefused):
+            why = f"it answered {page.status}" if isinstance(page, PageGone) else page.detail
+            raise ProviderRefused(f"The start page can't be read: {why}")
+        sees = [f"{len(plan.seeds)} URLs to begin with (start page and sitemaps)"]
+        if isinstance(page, CrawledPage):
+            sees.append(f"{len(page.links)} links on the start page")
+            if page.content is not None:
+                sees.insert(0, f"the start page: {page.content.title}")
+        return Access(self._start.identity, tuple(sees), (*plan.incomplete_reasons, *plan.notes))
 
     async def list_items(self) -> AsyncIterator[ListingPart]:
         """A website is listed by its crawl; this listing proves nothing."""

@@ -1,0 +1,16 @@
+"""What a person is asked for a Scribe account."""
+
+from __future__ import annotations
+
+from kbsync.providers.declaration import Declaration, Secret
+from kbsync.providers.scribe.config import ScribeConfig
+
+SETUP = Declaration(
+    title="Scribe",
+    config=ScribeConfig,
+    secrets=(
+        (Secret("api_key", "Settings, Developer Access, in Scribe"),),
+        (Secret("session_token", "nothing can be read with it"),),
+    ),
+    help={"team_ids": "only these teams", "types": "scribe, page, or both"},
+)
