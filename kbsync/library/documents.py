@@ -8,6 +8,7 @@ from datetime import datetime
 
 from kbsync.db.pool import Connection
 from kbsync.db.statements import Statements
+from kbsync.domain.audience import PUBLIC, Audience
 from kbsync.domain.ids import url_digest
 from kbsync.domain.text import storable
 
@@ -36,6 +37,7 @@ class NewDocument:
     changed_at: datetime | None = None
     version: str | None = None
     text: StoredText | None = None
+    audience: Audience = PUBLIC
 
 
 @dataclass(frozen=True)
@@ -75,6 +77,7 @@ class DocumentRow:
     source_changed_at: datetime | None
     source_version: str | None
     language: str | None
+    listed_audience: str | None
 
 
 @dataclass(frozen=True)
@@ -102,6 +105,11 @@ class RemovalCounts:
     missing: int
     missing_twice: int
     unreadable: int
+
+
+def audience_text(audience: Audience) -> str:
+    """An audience as one text, because arrays of arrays must be rectangles: kind and groups, joined by U+001F."""
+    return "\x1f".join((audience.kind, *(storable(group).replace("\x1f", " ") for group in audience.groups)))
 
 
 def external_key(external_id: str) -> str:
@@ -137,6 +145,7 @@ async def upsert_listed(
         [row.text.hash if row.text else None for row in rows],
         [row.text.truncated if row.text else False for row in rows],
         [row.text.language if row.text else None for row in rows],
+        [audience_text(row.audience) for row in rows],
     )
     return [Listed(**record) for record in records]
 
@@ -286,10 +295,11 @@ async def settle_chunks(
 
 @dataclass(frozen=True)
 class ListedState:
-    """The listing's version and time that a fetch belongs to."""
+    """What the listing said before a fetch: version, time, and the audience as `audience_text` spells it."""
 
     version: str | None
     changed_at: datetime | None
+    audience: str | None = None
 
 
 async def store_content(
@@ -302,8 +312,10 @@ async def store_content(
     etag: str | None,
     last_modified: str | None,
     listed: ListedState,
+    audience: Audience | None = None,
 ) -> None:
-    """Changed text leaves the document without chunks; equal text moves `last_synced_at` alone (LS-10)."""
+    """Changed text leaves the document without chunks; equal text moves `last_synced_at` alone (LS-10). `audience` None: as
+    listed."""
     await connection.execute(
         _SQL["store_content"],
         organization_id,
@@ -317,6 +329,8 @@ async def store_content(
         storable(last_modified) if last_modified is not None else None,
         listed.version,
         listed.changed_at,
+        audience_text(audience) if audience is not None else None,
+        listed.audience,
     )
 
 

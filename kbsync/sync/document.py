@@ -91,7 +91,8 @@ async def count_change(connection: Connection, document: DocumentRow, *, is_unre
 async def _write(units: Units, connection: Connection, document: DocumentRow, answer: _Answer) -> str:
     if answer is not None:
         await count_change(connection, document, is_unreadable=isinstance(answer, _Unreadable))
-    organization_id, listed = document.organization_id, ListedState(document.source_version, document.source_changed_at)
+    organization_id = document.organization_id
+    listed = ListedState(document.source_version, document.source_changed_at, document.listed_audience)
     match answer:
         case None:
             return "no source"
@@ -115,5 +116,6 @@ async def _write(units: Units, connection: Connection, document: DocumentRow, an
                 etag=answer.etag,
                 last_modified=answer.last_modified,
                 listed=listed,
+                audience=answer.audience,
             )
             return "unchanged" if text.hash == document.content_hash else "stored"

@@ -77,8 +77,17 @@ async def store_listing(
 
 def _add_document(batch: _Batch, listed: ListedDocument, cap: int) -> None:
     text = stored_text(listed.content, cap) if listed.content is not None else None
+    audience = listed.content.audience if listed.content is not None else None
     batch.documents.append(
-        NewDocument(listed.external_id, listed.title, listed.url, listed.changed_at, listed.version, text)
+        NewDocument(
+            listed.external_id,
+            listed.title,
+            listed.url,
+            listed.changed_at,
+            listed.version,
+            text,
+            audience or listed.audience,
+        )
     )
     batch.links[documents.external_key(listed.external_id)] = listed.section_external_ids
     batch.characters += len(text.markdown) if text else 0

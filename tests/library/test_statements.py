@@ -121,6 +121,8 @@ ARGUMENTS: dict[str, dict[int, object]] = {
     "source_documents_reach": {3: 0, 4: 1},
     "document_chunk_page": {3: -1},
     "place_of_asset": {3: "text"},
+    "upsert_listed_documents": {15: ["members"]},
+    "store_content": {12: "members"},
     "crawl_list": {2: 100, 3: None, 4: None, 5: None},
     "crawl_list_reach": {2: 100, 3: None, 4: None, 5: 1},
     "urls_by_outcome": {3: "gone", 4: 0},

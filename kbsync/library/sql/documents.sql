@@ -1,14 +1,17 @@
 -- name: upsert_listed_documents
 -- A batch of a listing, in one order so that parallel runs cannot deadlock (B03). last_synced_at stays: the document sync
--- moves it (LS-08). A discarded document that is listed again is the same row, and due for both its syncs.
+-- moves it (LS-08). A discarded document that is listed again is the same row, and due for both its syncs. Chunks have no part
+-- in the audience, so that it takes effect at once.
 insert into knowledge_base_documents as known
     (organization_id, source_id, source_type, external_id, external_key, title, url, source_changed_at, source_version,
-     seen_in_run, content, content_hash, content_truncated, language)
+     seen_in_run, content, content_hash, content_truncated, language, audience, audience_groups, listed_audience)
 select $1, $2, $3, listed.external_id, listed.external_key, listed.title, listed.url, listed.changed_at, listed.version,
-    $4, listed.content, listed.content_hash, listed.truncated, listed.language
+    $4, listed.content, listed.content_hash, listed.truncated, listed.language,
+    split_part(listed.audience, E'\x1f', 1), (string_to_array(listed.audience, E'\x1f'))[2:], listed.audience
 from unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::timestamptz[], $10::text[], $11::text[], $12::text[],
-        $13::boolean[], $14::text[])
-    as listed (external_id, external_key, title, url, changed_at, version, content, content_hash, truncated, language)
+        $13::boolean[], $14::text[], $15::text[])
+    as listed (external_id, external_key, title, url, changed_at, version, content, content_hash, truncated, language,
+        audience)
 order by listed.external_key
 on conflict (organization_id, source_id, external_key) do update
 -- A listing may name a document otherwise than its own page does: once it was read, its own name stays.
@@ -29,6 +32,16 @@ set title = case
     end,
     language = coalesce(excluded.language, known.language),
     content_hash = coalesce(excluded.content_hash, known.content_hash),
+    audience = split_part(kbsync.audience_after_listing(known.audience, known.audience_groups, known.listed_audience,
+        excluded.listed_audience, excluded.content_hash is not null), E'\x1f', 1),
+    audience_groups = (string_to_array(kbsync.audience_after_listing(known.audience, known.audience_groups, known.listed_audience,
+        excluded.listed_audience, excluded.content_hash is not null), E'\x1f'))[2:],
+    listed_audience = excluded.listed_audience,
+    -- Another audience in the listing: the document's own sync says anew what it knows of it.
+    synced_version = case
+        when excluded.content_hash is null and known.listed_audience <> excluded.listed_audience then ''
+        else known.synced_version
+    end,
     chunks_synced_at = case
         when known.discarded_at is not null or excluded.content_hash <> known.content_hash
             or (excluded.content_hash is not null and (known.content_hash is null or known.title <> excluded.title))
@@ -45,11 +58,12 @@ returning id, external_key,
     (content is not null and content <> '' and chunks_synced_at is null) as chunks_due;
 
 -- name: upsert_unreadable_documents
--- Listed items that can't be read are kept, with their reason, and count as seen (LS-07, LS-09).
+-- Listed items that can't be read are kept, with their reason, and count as seen (LS-07, LS-09). Whom a new one is for
+-- nobody has said.
 insert into knowledge_base_documents as known
     (organization_id, source_id, source_type, external_id, external_key, title, url, seen_in_run, unreadable_in_run,
-     unreadable_reason)
-select $1, $2, $3, listed.external_id, listed.external_key, listed.title, listed.url, $4, $4, listed.reason
+     unreadable_reason, audience)
+select $1, $2, $3, listed.external_id, listed.external_key, listed.title, listed.url, $4, $4, listed.reason, 'unknown'
 from unnest($5::text[], $6::text[], $7::text[], $8::text[], $9::text[])
     as listed (external_id, external_key, title, url, reason)
 order by listed.external_key
@@ -183,7 +197,8 @@ select id from gone;
 select document.id, document.organization_id, document.source_id, document.source_type, document.external_id,
     document.title, document.url, document.content_hash, document.content is not null as has_content,
     document.last_synced_at, document.chunks_synced_at, document.unreadable_reason, document.etag,
-    document.last_modified, document.source_changed_at, document.source_version, document.language
+    document.last_modified, document.source_changed_at, document.source_version, document.language,
+    document.listed_audience
 from knowledge_base_documents document
 left join knowledge_base_sources source
     on source.id = document.source_id and source.organization_id = document.organization_id
@@ -225,7 +240,8 @@ where organization_id = $1 and id = $2;
 
 -- name: store_content
 -- What a document sync read. Equal content moves last_synced_at and nothing else of the text (LS-10). $10 and $11 are the
--- listing's version and time before the fetch, so that a listing in between leaves the document due.
+-- listing's version and time before the fetch, so that a listing in between leaves the document due. The audience ($12, kind
+-- and groups) is as listed where the fetch says none; a listing that said another one in between ($13) knows better.
 update knowledge_base_documents
 set title = coalesce(nullif($3, ''), title),
     content = case when content_hash = $5 then content else $4 end,
@@ -238,6 +254,14 @@ set title = coalesce(nullif($3, ''), title),
     language = coalesce($7, language),
     etag = $8,
     last_modified = $9,
+    audience = case
+        when listed_audience is distinct from $13 then audience
+        else split_part(coalesce($12, listed_audience, audience), E'\x1f', 1)
+    end,
+    audience_groups = case
+        when listed_audience is distinct from $13 or coalesce($12, listed_audience) is null then audience_groups
+        else (string_to_array(coalesce($12, listed_audience), E'\x1f'))[2:]
+    end,
     synced_version = $10,
     synced_changed_at = $11,
     unreadable_reason = null,
