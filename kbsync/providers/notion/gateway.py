@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
@@ -64,7 +64,7 @@ class NotionGateway:
         value = (await for_the_source(self._get("users/me"))).value
         return value if isinstance(value, Mapping) else {}
 
-    def search(self) -> AsyncIterator[ListPage]:
+    def search(self) -> AsyncGenerator[ListPage]:
         """Pages and databases (or data sources), what was edited last first. Raises ProviderError for a page of it that
         can't be read."""
         newest_first = {"timestamp": "last_edited_time", "direction": "descending"}
@@ -79,15 +79,15 @@ class NotionGateway:
     async def block(self, identifier: str) -> Any:
         return (await self._get(f"blocks/{_part(identifier)}")).value
 
-    def children(self, identifier: str) -> AsyncIterator[ListPage]:
+    def children(self, identifier: str) -> AsyncGenerator[ListPage]:
         """One level of a page's or block's blocks."""
         return self._listed(f"blocks/{_part(identifier)}/children")
 
-    def property_items(self, page: str, prop: str) -> AsyncIterator[ListPage]:
+    def property_items(self, page: str, prop: str) -> AsyncGenerator[ListPage]:
         # Property ids arrive percent-encoded.
         return self._listed(f"pages/{_part(page)}/properties/{quote(prop, safe='%')}")
 
-    async def rows(self, identifier: str, *, is_data_source: bool) -> AsyncIterator[ListPage]:
+    async def rows(self, identifier: str, *, is_data_source: bool) -> AsyncGenerator[ListPage]:
         """The rows of a database or data source, oldest first. A query ends after 10,000 rows; what follows is asked for
         from the time of the last one on, which brings some rows twice."""
         path = f"{'data_sources' if is_data_source else 'databases'}/{_part(identifier)}/query"
@@ -109,14 +109,14 @@ class NotionGateway:
                 return
             since = last
 
-    def _listed(self, path: str) -> AsyncIterator[ListPage]:
+    def _listed(self, path: str) -> AsyncGenerator[ListPage]:
         async def ask(cursor: str | None) -> Answer:
             parameters: Parameters = {"page_size": PAGE, **({"start_cursor": cursor} if cursor else {})}
             return await self._get(path, parameters)
 
         return self._pages("blocks", ask)
 
-    async def _pages(self, what: str, ask: Callable[[str | None], Awaitable[Answer]]) -> AsyncIterator[ListPage]:
+    async def _pages(self, what: str, ask: Callable[[str | None], Awaitable[Answer]]) -> AsyncGenerator[ListPage]:
         """To the provider's own end. A cursor that died begins the list anew, once: entries may come twice."""
         cursor: str | None = None
         met: set[str] = set()

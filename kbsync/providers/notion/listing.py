@@ -27,7 +27,6 @@ from kbsync.providers.contract import (
 from kbsync.providers.notion.config import NotionConfig
 from kbsync.providers.notion.gateway import NeedsNewerVersion, NotionGateway
 from kbsync.providers.notion.payloads import (
-    UNTITLED,
     Parent,
     address_of,
     audience_of,
@@ -36,6 +35,7 @@ from kbsync.providers.notion.payloads import (
     is_trashed,
     mappings_in,
     moment,
+    named,
     parent_of,
     plain_text,
     text_in,
@@ -49,7 +49,8 @@ OVERLAP = timedelta(minutes=3)
 
 @dataclass(frozen=True)
 class _Rows:
-    """Rows to ask for. `must`: the search or a root named them, so that a refusal is a gap; else it is a linked view."""
+    """Rows to ask for. `must`: the search, a root or a row named them, so that a refusal is a gap; else they are those of
+    a linked view."""
 
     identifier: str
     is_data_source: bool
@@ -123,7 +124,7 @@ class Listing:
         parent = parent_of(page)
         parts: list[ListingPart] = []
         if parent.database is not None and parent.database not in self._opened:
-            parts = await self._open(parent.database, must=False)
+            parts = await self._open(parent.database, must=False, has_rows=True)
         return [*parts, self._document(page, identifier, self._section_for(parent))]
 
     def _section_for(self, parent: Parent) -> tuple[str, ...]:
@@ -132,11 +133,9 @@ class Listing:
 
     def _document(self, value: Mapping[str, Any], identifier: str, sections: tuple[str, ...]) -> ListedDocument:
         changed = text_in(value, "last_edited_time")
-        title = title_of(value)
         return ListedDocument(
             identifier,
-            # Pages without a title are told apart by their ids.
-            f"{UNTITLED} ({identifier})" if title == UNTITLED else title,
+            named(value, identifier),
             text_in(value, "url") or address_of(identifier),
             sections,
             moment(changed),
@@ -144,7 +143,9 @@ class Listing:
             audience=audience_of(value),
         )
 
-    async def _open(self, identifier: str, *, must: bool, known: Mapping[str, Any] | None = None) -> list[ListingPart]:
+    async def _open(
+        self, identifier: str, *, must: bool, has_rows: bool = False, known: Mapping[str, Any] | None = None
+    ) -> list[ListingPart]:
         """A database's sections; its rows are to be asked for. With several data sources each is a section below it."""
         if identifier in self._opened:
             return []
@@ -162,22 +163,22 @@ class Listing:
             self._told.add(identifier)
             parts.append(self._document(database, identifier, (identifier,)))
         if not self.gateway.has_data_sources:
-            self._rows.append(_Rows(identifier, False, must))
+            self._rows.append(_Rows(identifier, False, must or has_rows))
             return parts
         sources = [(found, one) for one in mappings_in(database, "data_sources") if (found := id_in(one)) is not None]
-        for source, named in sources:
+        for source, entry in sources:
             if len(sources) > 1:
-                parts.append(self._section(source, title_of(named), identifier))
+                parts.append(self._section(source, title_of(entry), identifier))
             else:
                 self._section_of[source] = identifier
-            self._ask(source, must=must)
+            self._ask(source, must=must or has_rows)
         return parts
 
     async def _source(self, entry: Mapping[str, Any], identifier: str) -> list[ListingPart]:
         """A data source stands in its database, or on its own where only it is shared."""
         parts: list[ListingPart] = []
         if (database := parent_of(entry).database) is not None:
-            parts = await self._open(database, must=False)
+            parts = await self._open(database, must=False, has_rows=True)
         if identifier not in self._section_of:
             parts.append(self._section(identifier, title_of(entry), None))
         self._ask(identifier, must=True)
@@ -223,7 +224,7 @@ class Listing:
                 parts = await self._met(root, must=True)
             except (ItemGone, ItemUnreadable) as error:
                 self._doubt(f"The root page {root} could not be read: {error}.")
-        if root not in self._opened:
+        if root in self._told:
             self._in_roots.append(root)
         return parts
 

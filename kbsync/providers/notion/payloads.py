@@ -76,6 +76,12 @@ def title_of(value: Any) -> str:
     return " ".join(plain_text(runs).split()) or text_in(value, "name") or UNTITLED
 
 
+def named(value: Any, identifier: str) -> str:
+    """The title for a person: what has none is told apart by its id."""
+    title = title_of(value)
+    return f"{UNTITLED} ({identifier})" if title == UNTITLED else title
+
+
 def is_trashed(value: Any) -> bool:
     """`archived` became `in_trash`; `is_archived` is a later, separate flag. Each says that nobody is to find it."""
     return isinstance(value, Mapping) and any(

@@ -12,7 +12,9 @@ held back before anybody is asked for (LS-09).
 
 from __future__ import annotations
 
+import re
 from collections.abc import AsyncIterator, Mapping
+from contextlib import aclosing
 from typing import Any
 
 import structlog
@@ -36,6 +38,7 @@ from kbsync.providers.notion.payloads import (
     is_partial,
     is_trashed,
     mapping_in,
+    named,
     parent_of,
     text_in,
     title_of,
@@ -46,7 +49,7 @@ from kbsync.providers.notion.rich_text import inline
 from kbsync.providers.notion.tree import MAX_DEPTH, Block, Budget, TreeReader
 
 ROOTS_CHECKED = 5
-_BLOCK_ID = 36
+_OF_BLOCK = re.compile(r"^([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})-[a-z]+$")
 
 
 class NotionProvider:
@@ -64,7 +67,8 @@ class NotionProvider:
         account = (
             text_in(mapping_in(me, "bot"), "workspace_name") or text_in(me, "name") or "a connection without a name"
         )
-        page = await anext(self._gateway.search())
+        async with aclosing(self._gateway.search()) as search:
+            page = await anext(search)
         titles = [title_of(entry) for entry in page.entries if isinstance(entry, Mapping) and not is_trashed(entry)]
         notes = [] if titles else ["Nothing is shared with the connection: add it to pages under their Connections."]
         for root in self._config.root_page_ids[:ROOTS_CHECKED]:
@@ -85,14 +89,15 @@ class NotionProvider:
         markdown = "\n\n".join(filter(None, (above, render(blocks))))
         if not markdown and page.get("object") == "database":
             raise ItemGone("It is a database now, and its rows are documents of their own")
-        return Content(markdown, title_of(page), audience=audience_of(page))
+        return Content(markdown, named(page, ref.external_id), audience=audience_of(page))
 
     async def asset_url(self, ref: DocumentRef, asset: str) -> str:
         """Only what stands in the document is told: the token sees more than the document's readers may."""
-        if "-property-" in asset:
-            found = file_addresses(await self._read_page(ref.external_id)).get(asset)
+        found: str | None
+        if of_block := _OF_BLOCK.match(asset):
+            found = await self._address_below(ref.external_id, of_block[1], asset)
         else:
-            found = await self._address_below(ref.external_id, asset[:_BLOCK_ID], asset)
+            found = file_addresses(await self._read_page(ref.external_id)).get(asset)
         if found is None:
             raise ItemGone("Notion has no such file any more")
         return found
@@ -136,10 +141,15 @@ class NotionProvider:
 
     async def _items(self, page: str, prop: str) -> list[Any]:
         items: list[Any] = []
-        async for listed in self._gateway.property_items(page, prop):
-            if listed.doubt:
-                raise ProviderUnreachable(listed.doubt)
-            items += listed.entries
+        try:
+            async for listed in self._gateway.property_items(page, prop):
+                if listed.doubt:
+                    raise ProviderUnreachable(listed.doubt)
+                items += listed.entries
+        except (ItemGone, ProviderRefused) as error:
+            if isinstance(error, ProviderRefused) and error.status != 400:
+                raise
+            raise ItemUnreadable(f"Notion shows only a part of a property: {error}") from error
         return items
 
     async def _blocks(self, identifier: str, page: Mapping[str, Any]) -> tuple[Block, ...]:
@@ -147,16 +157,12 @@ class NotionProvider:
         is_database = page.get("object") == "database"
         try:
             blocks = await reader.read(identifier)
-        except ItemGone:
-            if is_database:
-                return ()
-            raise
-        except ProviderRefused as error:
-            if error.status != 400:
+        except (ItemGone, ProviderRefused) as error:
+            if isinstance(error, ProviderRefused) and error.status != 400:
                 raise
             if is_database:
                 return ()
-            raise ItemUnreadable(f"Notion does not give the page's blocks: {error}") from error
+            raise ItemUnreadable(f"Notion shows the page and not its blocks: {error}") from error
         if reader.unread:
             structlog.get_logger("kbsync").info("blocks_not_read", document=identifier, blocks=dict(reader.unread))
         return blocks
@@ -185,5 +191,5 @@ class NotionProvider:
             try:
                 block = await self._gateway.block(parent.block)
             except (ItemGone, ItemUnreadable):
-                return False
+                break
         return False

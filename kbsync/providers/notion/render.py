@@ -32,6 +32,7 @@ def render(blocks: Sequence[Block]) -> str:
         number = _number(block, number) if family == "number" else 0
         shown = _listed(block, family, number) if family else _shown(block)
         if not shown:
+            before = ""
             continue
         gap = "\n" if family and family == before else "\n\n"
         text, before = (f"{text}{gap}{shown}" if text else shown), family
