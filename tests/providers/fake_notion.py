@@ -93,8 +93,7 @@ class FakeNotion(FakeApi):
         id = _dashed(parts[1]) if len(parts) > 1 else ""
         match (asked.method, parts[0], *parts[2:]):
             case ("GET", "users"):
-                bot = {"workspace_name": "Acme", "workspace_id": "w"}
-                return web.json_response({"object": "user", "id": "u", "name": "Sync", "type": "bot", "bot": bot})
+                return web.json_response({"object": "user", "name": "Sync", "bot": {"workspace_name": "Acme"}})
             case ("POST", "search"):
                 return self._search(given, version)
             case ("GET", "pages"):
@@ -319,6 +318,10 @@ def _not_found(id: str) -> web.Response:
 def _error(status: int, code: str, message: str, about: dict[str, Any] | None = None) -> web.Response:
     body = {"object": "error", "status": status, "code": code, "message": message, "request_id": "r"}
     return web.json_response({**body, **({"additional_data": about} if about else {})}, status=status)
+
+
+def is_children(asked: Asked) -> bool:
+    return asked.path.endswith("/children")
 
 
 class NotionAccount(Account):

@@ -81,11 +81,11 @@ class NotionGateway:
 
     def children(self, identifier: str) -> AsyncGenerator[ListPage]:
         """One level of a page's or block's blocks."""
-        return self._listed(f"blocks/{_part(identifier)}/children")
+        return self._listed("blocks", f"blocks/{_part(identifier)}/children")
 
     def property_items(self, page: str, prop: str) -> AsyncGenerator[ListPage]:
         # Property ids arrive percent-encoded.
-        return self._listed(f"pages/{_part(page)}/properties/{quote(prop, safe='%')}")
+        return self._listed("references", f"pages/{_part(page)}/properties/{quote(prop, safe='%')}")
 
     async def rows(self, identifier: str, *, is_data_source: bool) -> AsyncGenerator[ListPage]:
         """The rows of a database or data source, oldest first. A query ends after 10,000 rows; what follows is asked for
@@ -109,12 +109,12 @@ class NotionGateway:
                 return
             since = last
 
-    def _listed(self, path: str) -> AsyncGenerator[ListPage]:
+    def _listed(self, what: str, path: str) -> AsyncGenerator[ListPage]:
         async def ask(cursor: str | None) -> Answer:
             parameters: Parameters = {"page_size": PAGE, **({"start_cursor": cursor} if cursor else {})}
             return await self._get(path, parameters)
 
-        return self._pages("blocks", ask)
+        return self._pages(what, ask)
 
     async def _pages(self, what: str, ask: Callable[[str | None], Awaitable[Answer]]) -> AsyncGenerator[ListPage]:
         """To the provider's own end. A cursor that died begins the list anew, once: entries may come twice."""

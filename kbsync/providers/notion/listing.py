@@ -154,7 +154,7 @@ class Listing:
         try:
             database = known if is_whole else await self.gateway.database(identifier)
         except (ItemGone, ItemUnreadable, ProviderRefused) as error:
-            self._refused(error, must=must)
+            self._refused(identifier, error, must=must)
             return []
         if not isinstance(database, Mapping) or is_trashed(database):
             return []
@@ -203,16 +203,16 @@ class Listing:
                     for part in await self._of_search(entry):
                         yield part
         except (ItemGone, ItemUnreadable, ProviderRefused) as error:
-            self._refused(error, must=asked.must)
+            self._refused(asked.identifier, error, must=asked.must)
 
-    def _refused(self, error: Exception, *, must: bool) -> None:
+    def _refused(self, identifier: str, error: Exception, *, must: bool) -> None:
         """About one database. A linked view answers 404 or 400; its rows stand in the database that it shows."""
         if isinstance(error, CredentialsRefused):
             raise error
         if isinstance(error, NeedsNewerVersion):
             self._doubt(str(error))
         elif must or isinstance(error, ItemUnreadable):
-            self._doubt(f"A database could not be read: {error}.")
+            self._doubt(f"The database {identifier} could not be read: {error}.")
 
     async def _of_root(self, root: str) -> list[ListingPart]:
         """A configured root, read by its id unless the search had it."""

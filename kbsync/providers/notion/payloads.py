@@ -71,8 +71,9 @@ def title_of(value: Any) -> str:
     """A page's title is its property of type title, whatever that is called; a database's stands beside its id."""
     runs: Any = value.get("title") if isinstance(value, Mapping) else None
     for prop in mapping_in(value, "properties").values():
-        if isinstance(prop, Mapping) and prop.get("type") == "title":
-            runs = prop.get("title")
+        # A database's properties are its columns, and the one of type title has none.
+        if isinstance(prop, Mapping) and prop.get("type") == "title" and isinstance(prop.get("title"), list):
+            runs = prop["title"]
     return " ".join(plain_text(runs).split()) or text_in(value, "name") or UNTITLED
 
 
