@@ -23,6 +23,7 @@ FLUSH_WITHIN_S = 5.0
 # Look-ups of missing records a flush; what is over is counted as missing, and not looked up.
 MOST_MISSING = 1_000
 STALLED = "stalled_too_often"
+RECORD_MISSING = "record-missing"  # the status in the result of a unit whose record is gone
 
 _KNOWN_KINDS = frozenset(kind for kinds in KINDS.values() for kind in kinds)
 _ROW_FIELDS = ("source_id", "document_id", "crawl_task_id")
@@ -48,12 +49,17 @@ class RunCounters:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._amounts: Counter[tuple[str, str]] = Counter()
+        self.amounts: Counter[tuple[str, str]] = Counter()
         self._missing: list[MissingRecord] = []
+
+    def keys_of(self, kind: str) -> tuple[tuple[str, str], tuple[str, str]]:
+        """Where the executions and the completions of a kind are counted in `amounts`."""
+        known = kind if kind in _KNOWN_KINDS else "unknown"
+        return (known, Counted.EXECUTIONS), (known, Counted.COMPLETED)
 
     def note(self, kind: str, name: Counted, amount: int = 1) -> None:
         """`kind` may come from hostile bytes: one that no worker runs is counted as `unknown`."""
-        self._amounts[kind if kind in _KNOWN_KINDS else "unknown", name] += amount
+        self.amounts[kind if kind in _KNOWN_KINDS else "unknown", name] += amount
 
     def ended(self, job: RunningJob, end: JobEnd) -> None:
         if job.stalls and not isinstance(end, DelayJob):
@@ -61,7 +67,7 @@ class RunCounters:
         match end:
             case Completed(result=result):
                 self.note(job.kind, Counted.COMPLETED)
-                if result.get("status") == "record-missing":
+                if result.get("status") == RECORD_MISSING:
                     self._record_missing(job)
             case SkippedJob():
                 self.note(job.kind, Counted.SKIPPED)
@@ -89,9 +95,9 @@ class RunCounters:
 
     async def flush(self) -> None:
         """Writes what was counted and forgets it. Raises DatabaseUnavailable: then it is kept for the next flush."""
-        if not self._amounts:
+        if not self.amounts:
             return
-        amounts, self._amounts = self._amounts, Counter()
+        amounts, self.amounts = self.amounts, Counter()
         missing, self._missing = self._missing, []
         try:
             async with self._database.fleet() as connection:
@@ -99,7 +105,7 @@ class RunCounters:
                 await add_many(connection, amounts | _named(elsewhere))
                 await remove_older(connection)
         except BaseException:
-            self._amounts.update(amounts)
+            self.amounts.update(amounts)
             self._missing = (missing + self._missing)[:MOST_MISSING]
             raise
 
@@ -127,10 +133,16 @@ def _named(elsewhere: Mapping[str, int]) -> Counter[tuple[str, str]]:
 def counted(handler: Handler, counters: RunCounters) -> Handler:
     """`handler`, with each run and how it returned counted. What it raises the worker tells `attempt_failed`."""
 
+    keys: dict[str, tuple[tuple[str, str], tuple[str, str]]] = {}
+
     async def run(job: RunningJob) -> JobEnd:
-        counters.note(job.kind, Counted.EXECUTIONS)
+        executions, completed = keys.get(job.kind) or keys.setdefault(job.kind, counters.keys_of(job.kind))
+        counters.amounts[executions] += 1
         end = await handler(job)
-        counters.ended(job, end)
+        if type(end) is Completed and not job.stalls and end.result.get("status") != RECORD_MISSING:
+            counters.amounts[completed] += 1  # most do: the quick way
+        else:
+            counters.ended(job, end)
         return end
 
     return run

@@ -164,7 +164,7 @@ async def test_how_a_run_returned_is_what_is_counted(database: Database, end: Jo
 
     own = RunCounters(database)
     assert await counted(handler, own)(job_of(DOCUMENT)) is end
-    assert own._amounts == Counter({("sync_document", name): 1 for name in {*names, "executions"}})
+    assert own.amounts == Counter({("sync_document", name): 1 for name in {*names, "executions"}})
 
 
 async def test_a_handler_that_raises_is_raised_as_it_is(database: Database) -> None:
@@ -174,7 +174,7 @@ async def test_a_handler_that_raises_is_raised_as_it_is(database: Database) -> N
     own = RunCounters(database)
     with pytest.raises(asyncio.CancelledError):
         await counted(handler, own)(job_of(DOCUMENT))
-    assert own._amounts == Counter({("sync_document", "executions"): 1})
+    assert own.amounts == Counter({("sync_document", "executions"): 1})
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ async def test_failing_attempts_and_failed_jobs_are_told_apart(
 ) -> None:
     own = RunCounters(database)
     own.attempt_failed(job_of(DOCUMENT, attempt=attempt), error)
-    assert own._amounts == Counter({("sync_document", name): 1 for name in names})
+    assert own.amounts == Counter({("sync_document", name): 1 for name in names})
 
 
 async def test_a_job_that_stalled_too_often_failed_and_a_hostile_kind_is_unknown(database: Database) -> None:
@@ -209,4 +209,4 @@ async def test_a_job_that_stalled_too_often_failed_and_a_hostile_kind_is_unknown
     ):
         await tell("id", kind, None, reason)
     assert len(told) == 3
-    assert own._amounts == Counter({("sync_source", "failed"): 1, ("unknown", "failed"): 1})
+    assert own.amounts == Counter({("sync_source", "failed"): 1, ("unknown", "failed"): 1})
