@@ -7,17 +7,20 @@ from dataclasses import dataclass
 
 from kbsync.db.pool import Database
 from kbsync.domain.errors import SettingsError
-from kbsync.library import data_sources, organizations, sources
+from kbsync.library import audit, data_sources, organizations, source_setup, sources
 from kbsync.providers.files.config import allowed_path, files_config
 from kbsync.providers.website.config import website_config
 
 
 @dataclass(frozen=True)
 class NewSource:
+    """`sync_every_s`: how often it is synced besides the daily tick."""
+
     type: str
     name: str
     config: Mapping[str, object]
     sealed_credentials: str | None = None
+    sync_every_s: int | None = None
 
 
 def check_setup(source_type: str, config: Mapping[str, object], files_roots: Sequence[str]) -> None:
@@ -47,9 +50,15 @@ async def find_or_register(database: Database, new: NewSource, organization_name
 
 
 async def register_source(
-    database: Database, new: NewSource, organization_id: int | None, new_organization: str | None = None
+    database: Database,
+    new: NewSource,
+    organization_id: int | None,
+    new_organization: str | None = None,
+    *,
+    actor: str | None = None,
 ) -> Registered:
-    """Makes the organization when `new_organization` names one. Raises SettingsError for an unknown organization."""
+    """Makes the organization when `new_organization` names one; with `actor` it is audited.
+    Raises SettingsError for an unknown organization."""
     if organization_id is None:
         async with database.fleet() as connection:
             organization_id = await organizations.create(connection, new_organization or "")
@@ -67,5 +76,16 @@ async def register_source(
             config=new.config,
             data_source_id=data_source_id,
         )
-    assert source_id is not None  # the data source was made in this very transaction
+        assert source_id is not None  # the data source was made in this very transaction
+        if new.sync_every_s is not None:
+            await source_setup.set_interval(connection, organization_id, source_id, new.sync_every_s)
+        if actor is not None:
+            await audit.write(
+                connection,
+                actor=actor,
+                action="source.add",
+                target=f"source:{source_id}",
+                organization_id=organization_id,
+                detail={"type": new.type, "has_credentials": new.sealed_credentials is not None},
+            )
     return Registered(organization_id, source_id)

@@ -68,7 +68,7 @@ class Runtime:
         )
         kill_switch = KillSwitch(flag_store(settings, database), database, refresh_s=settings.flag_refresh_s)
         throttle = Throttle(fleet.client_at(settings.redis_url))
-        providers = _provider_environment(settings)
+        providers = provider_environment(settings)
         return cls(settings, database, fleet, throttle, kill_switch, providers, RunCounters(database))
 
     async def close(self) -> None:
@@ -174,7 +174,8 @@ def flag_store(settings: Settings, database: Database) -> Flags:
     return redis_flags(settings.flipper_redis_url)
 
 
-def _provider_environment(settings: Settings) -> ProviderEnvironment:
+def provider_environment(settings: Settings) -> ProviderEnvironment:
+    """What providers share in a process; whoever makes one closes its clients."""
     limits = replace(
         FetchLimits(),
         total_s=settings.fetch_timeout_s,

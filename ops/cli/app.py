@@ -6,7 +6,7 @@ import typer
 
 import kbsync
 from ops.cli import library as library_verbs
-from ops.cli import looking, measuring, processes, queues, sources, switch, tokens
+from ops.cli import looking, measuring, processes, queues, source_add, sources, switch, tokens
 
 app = typer.Typer(
     name="kbsync",
@@ -37,5 +37,6 @@ switch.add_to(app)
 queues.add_to(app)
 looking.add_to(app)
 measuring.add_to(app)
+source_add.add_to(sources.group)
 app.add_typer(sources.group, name="source")
 app.add_typer(tokens.group, name="token")

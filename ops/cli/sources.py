@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -13,70 +12,8 @@ if TYPE_CHECKING:
     from kbsync.db.pool import Connection
     from kbsync.library.sources import SourceRow
 
-group = typer.Typer(help="Add, list and sync sources.", no_args_is_help=True)
+group = typer.Typer(help="Add, check, list, sync, edit and remove sources.", no_args_is_help=True)
 ORGANIZATION = typer.Option(..., "--organization", help="The organization's id.")
-_INCLUDE = typer.Option(
-    [],
-    "--include",
-    help="Only URLs below this path (website) or files like this pattern (files); may be given several times.",
-)
-_EXCLUDE = typer.Option([], "--exclude", help="The same, left out; may be given several times.")
-
-
-@group.command()
-def add(
-    kind: str = typer.Argument(help="website or files."),
-    where: str = typer.Argument(help="The start URL, or the folder or zip."),
-    organization: int = typer.Option(0, help="The organization's id."),
-    new_organization: str = typer.Option("", help="Make a new organization of this name."),
-    name: str = typer.Option("", help="A name for people."),
-    include: list[str] = _INCLUDE,
-    exclude: list[str] = _EXCLUDE,
-    sync: bool = typer.Option(True, help="Ask for its first sync at once."),
-    as_json: bool = JSON_OPTION,
-) -> None:
-    """Add a source and ask for its first sync.
-
-    Examples: kbsync source add website https://docs.example.org/ --new-organization Acme;
-    kbsync source add files ./docs --organization 1
-    """
-    from kbsync.domain.errors import SettingsError
-    from kbsync.domain.requests import SyncSource
-    from ops.cli.context import allowed_files_roots, connected, enqueue_by_hand, run
-    from ops.register import NewSource, check_setup, register_source
-
-    if kind == "files":
-        where = str(Path(where).expanduser().resolve())
-    config: dict[str, object] = {"start_url": where} if kind == "website" else {"path": where}
-    if kind not in ("website", "files"):
-        raise SettingsError(f"no provider {kind!r}; there are website and files")
-    if include:
-        config["include_paths" if kind == "website" else "include"] = include
-    if exclude:
-        config["exclude_paths" if kind == "website" else "exclude"] = exclude
-    if bool(organization) == bool(new_organization):
-        raise SettingsError("say which organization: --organization ID, or --new-organization NAME")
-
-    check_setup(kind, config, allowed_files_roots())
-
-    async def make() -> dict[str, object]:
-        async with connected() as here:
-            made = await register_source(
-                here.database, NewSource(kind, name or where, config), organization or None, new_organization or None
-            )
-            if sync:
-                request = SyncSource(organization_id=made.organization_id, source_id=made.source_id)
-                await enqueue_by_hand(here, [request])
-            return {"organization_id": made.organization_id, "source_id": made.source_id, "sync_requested": sync}
-
-    made = run(make)
-    if as_json:
-        print_json(made)
-    else:
-        typer.echo(
-            f"source {made['source_id']} of organization {made['organization_id']}"
-            + (", sync requested" if sync else "")
-        )
 
 
 @group.command("list")
@@ -106,17 +43,33 @@ def list_(organization: int = ORGANIZATION, as_json: bool = JSON_OPTION) -> None
 
 
 @group.command("sync")
-def sync_(source_id: int = typer.Argument(help="The source's id."), organization: int = ORGANIZATION) -> None:
-    """Sync a source now."""
+def sync_(
+    source_id: int = typer.Argument(help="The source's id."),
+    organization: int = ORGANIZATION,
+    dry_run: bool = typer.Option(False, "--dry-run", help="Show what would come, change and go, and sync nothing."),
+    as_json: bool = JSON_OPTION,
+) -> None:
+    """Sync a source now, or with --dry-run look what that would do."""
     from kbsync.domain.requests import SyncSource
     from ops.cli.context import connected, enqueue_by_hand, run
+    from ops.cli.source_add import preview_of, print_preview
 
-    async def ask() -> str:
+    async def look() -> dict[str, object]:
+        async with connected() as here:
+            return (await preview_of(here, organization, source_id)).as_json()
+
+    async def ask() -> dict[str, object]:
         async with connected() as here:
             request = SyncSource(organization_id=organization, source_id=source_id)
-            return (await enqueue_by_hand(here, [request]))[0].outcome
+            return {"source_id": source_id, "outcome": str((await enqueue_by_hand(here, [request]))[0].outcome)}
 
-    typer.echo(f"source {source_id}: {run(ask)}")
+    done = run(look if dry_run else ask)
+    if as_json:
+        print_json(done)
+    elif dry_run:
+        print_preview(done)
+    else:
+        typer.echo(f"source {source_id}: {done['outcome']}")
 
 
 @group.command()
@@ -131,7 +84,7 @@ def show(
 
     async def look() -> dict[str, object]:
         async with connected() as here, here.database.organization(organization) as connection:
-            source = await _kept(connection, organization, source_id)
+            source = await kept_source(connection, organization, source_id)
             connection_row = (
                 await data_sources.get(connection, organization, source.data_source_id)
                 if source.data_source_id
@@ -173,7 +126,7 @@ def approve_removal(source_id: int = typer.Argument(help="The source's id."), or
     async def approve() -> None:
         async with connected() as here:
             async with here.database.organization(organization) as connection:
-                await _kept(connection, organization, source_id)
+                await kept_source(connection, organization, source_id)
                 if not await sources.approve_removal(connection, organization, source_id):
                     raise SettingsError(f"source {source_id} holds no removal back")
                 await audited(connection, "source.approve_removal", f"source:{source_id}", organization_id=organization)
@@ -209,7 +162,7 @@ def limits(
 
     async def change() -> dict[str, object]:
         async with connected() as here, here.database.organization(organization) as connection:
-            source = await _kept(connection, organization, source_id)
+            source = await kept_source(connection, organization, source_id)
             if source.data_source_id is None:
                 raise SettingsError(f"source {source_id} has no connection whose limits could be set")
             known = await data_sources.get(connection, organization, source.data_source_id)
@@ -224,63 +177,6 @@ def limits(
     typer.echo(f"source {source_id}: {now or 'defaults of the provider'}")
 
 
-@group.command()
-def credentials(
-    source_id: int = typer.Argument(help="The source's id."),
-    organization: int = ORGANIZATION,
-    remove: bool = typer.Option(False, "--remove", help="Forget them."),
-) -> None:
-    """Seal the credentials of a source: read as a JSON object from standard input, never from the command line.
-
-    A website takes {"username": ..., "password": ...} or {"header_Authorization": ...}.
-    Example: kbsync source credentials 7 --organization 1 < login.json
-    """
-    import sys
-
-    from kbsync.domain.errors import SettingsError
-    from kbsync.library import data_sources
-    from kbsync.library.credentials import Vault
-    from ops.cli.context import audited, connected, run
-
-    given = None if remove else _secrets(sys.stdin.read())
-
-    async def store() -> None:
-        async with connected() as here:
-            keys = here.settings.credentials_keys
-            sealed = Vault(keys.get_secret_value() if keys else None).seal(given) if given is not None else None
-            async with here.database.organization(organization) as connection:
-                source = await _kept(connection, organization, source_id)
-                if source.data_source_id is None:
-                    raise SettingsError(f"source {source_id} has no connection that could hold credentials")
-                await data_sources.set_sealed_credentials(connection, organization, source.data_source_id, sealed)
-                names = sorted(given or ())
-                await audited(
-                    connection,
-                    "source.credentials",
-                    f"source:{source_id}",
-                    organization_id=organization,
-                    detail={"names": names},
-                )
-
-    run(store)
-    typer.echo(f"source {source_id}: credentials {'removed' if remove else 'sealed'}")
-
-
-def _secrets(text: str) -> dict[str, str]:
-    """Raises SettingsError that repeats nothing of what was given."""
-    import json
-
-    from kbsync.domain.errors import SettingsError
-
-    try:
-        given = json.loads(text)
-    except ValueError:
-        given = None
-    if not isinstance(given, dict) or not given or not all(isinstance(value, str) for value in given.values()):
-        raise SettingsError('credentials are one JSON object of texts, for example {"username": "u", "password": "p"}')
-    return given
-
-
 def _limit(text: str) -> dict[str, object]:
     from kbsync.domain.errors import SettingsError
 
@@ -291,7 +187,8 @@ def _limit(text: str) -> dict[str, object]:
         raise SettingsError(f"{text!r} is no limit: write COUNT/SECONDS, for example 4/60") from None
 
 
-async def _kept(connection: Connection, organization: int, source_id: int) -> SourceRow:
+async def kept_source(connection: Connection, organization: int, source_id: int) -> SourceRow:
+    """Raises SettingsError when there is none."""
     from kbsync.domain.errors import SettingsError
     from kbsync.library import sources
 

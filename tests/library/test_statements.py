@@ -127,6 +127,8 @@ ARGUMENTS: dict[str, dict[int, object]] = {
     "crawl_list_reach": {2: 100, 3: None, 4: None, 5: 1},
     "urls_by_outcome": {3: "gone", 4: 0},
     "note_refusal": {4: None},
+    "set_interval": {3: 600},
+    "kept_keys_after": {3: 0},
     "seed_nodes": {3: 0},
     "child_nodes": {4: 0},
 }
@@ -137,6 +139,10 @@ BEFORE = {
     "fail_task_if_pending": "update knowledge_base_crawl_tasks set status = 'pending'",
     "insert_task_if_none_live": "update knowledge_base_crawl_tasks set status = 'completed'",
     "update_limits": "update data_sources set limits = '{\"a\": 1}'",
+    "schedule_of": "update knowledge_base_sources set sync_every_s = 600",
+    "remove_source": "delete from knowledge_base_document_sections; delete from kbsync.crawl_task_urls; "
+    "delete from knowledge_base_crawl_tasks; delete from knowledge_base_sections; delete from knowledge_base_documents",
+    "remove_unused_connection": "update knowledge_base_sources set data_source_id = null",
     "forget_refusal": "update data_sources set refused_at = now()",
     "place_kept_chunks": "update document_chunks set title = 'another'",
     "replace_search_row": "update pg_search_documents set content = 'another'",

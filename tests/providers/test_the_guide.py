@@ -12,7 +12,8 @@ import pytest
 
 import kbsync.providers
 import tests.providers
-from kbsync.providers import registry
+from kbsync.providers import declaration, registry
+from kbsync.providers.declaration import declaration_of
 from tests.providers.conformance import Account, Conformance
 
 GUIDE = Path(__file__).parents[2] / "ops" / "guides" / "a-new-provider.md"
@@ -49,6 +50,7 @@ def shelf_is_known(fake_shelf: Any, monkeypatch: pytest.MonkeyPatch) -> None:
         "{" + blocks()["registry"] + "}", {"ShelfProvider": provider.ShelfProvider}
     )
     monkeypatch.setattr(registry, "FACTORIES", {**registry.FACTORIES, **line})
+    monkeypatch.setattr(declaration, "FACTORIES", {**registry.FACTORIES, **line})
 
 
 @pytest.mark.spec("LS-18")
@@ -60,6 +62,14 @@ class TestTheGuide(Conformance):
             yield fake_shelf.ShelfAccount(fake)
 
 
+@pytest.mark.spec("LS-18", "OP-03")
+@pytest.mark.usefixtures("shelf_is_known")
+def test_the_command_line_learns_of_it_from_the_registry_s_line() -> None:
+    shelf = declaration_of("shelf")
+    assert shelf.read([("base_url", "https://acme.shelf.test")]) == {"base_url": "https://acme.shelf.test"}
+    assert shelf.secret_names == ["token"]
+
+
 def test_the_guides_last_block_is_what_ran_here() -> None:
     assert "class TestShelf(Conformance)" in blocks()["test"]
-    assert len([name for name in blocks() if name.startswith("kbsync/")]) == 3
+    assert len([name for name in blocks() if name.startswith("kbsync/")]) == 4
