@@ -23,6 +23,7 @@ from kbsync.library.ticks import clock
 from kbsync.queue.fleet import Fleet, unavailable_if_redis_fails
 from kbsync.settings import Settings
 from ops.doctor_ledgers import examine_ledgers
+from ops.doctor_secrets import examine_secrets
 from ops.findings import Finding, Patient, Severity
 from workers.runtime import flag_store
 
@@ -45,6 +46,7 @@ async def examine(load: Callable[[], Settings]) -> list[Finding]:
             findings += await _switch(patient)
             if patient.redis_is_up:
                 findings += await _queues(patient)
+            findings += await examine_secrets(patient)
             findings += await examine_ledgers(patient)
     return sorted(findings, key=lambda finding: list(Severity).index(finding.severity))
 

@@ -16,11 +16,13 @@ class Vault:
     def __init__(self, keys: str | None) -> None:
         parts = [part.strip() for part in (keys or "").split(",") if part.strip()]
         try:
-            self._fernet = MultiFernet([Fernet(part) for part in parts]) if parts else None
+            fernets = [Fernet(part) for part in parts]
         except ValueError:
             raise SettingsError(
                 "KBSYNC_CREDENTIALS_KEYS holds something that is no Fernet key (32 bytes in url-safe base64)"
             ) from None
+        self._first = fernets[0] if fernets else None
+        self._fernet = MultiFernet(fernets) if fernets else None
 
     def __repr__(self) -> str:
         return "Vault(...)"
@@ -46,3 +48,17 @@ class Vault:
                 "The stored credentials were sealed with another key. Enter them again, or ask an administrator."
             ) from None
         return {str(name): str(value) for name, value in opened.items()} if isinstance(opened, dict) else {}
+
+    def is_of_first_key(self, sealed: str) -> bool:
+        """Whether the first key alone opens it: then no other key is needed for it."""
+        if self._first is None:
+            return False
+        try:
+            self._first.decrypt(sealed.encode("utf-8", "replace"))
+        except InvalidToken:
+            return False
+        return True
+
+    def reseal(self, sealed: str) -> str:
+        """The same credentials under the first key. Raises CredentialsRefused as `open` does."""
+        return self.seal(self.open(sealed))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import typer
 
 import kbsync
+from ops.cli import keys, looking, measuring, processes, queues, source_add, sources, switch, tokens
 from ops.cli import library as library_verbs
-from ops.cli import looking, measuring, processes, queues, source_add, sources, switch, tokens
 
 app = typer.Typer(
     name="kbsync",
@@ -40,3 +40,4 @@ measuring.add_to(app)
 source_add.add_to(sources.group)
 app.add_typer(sources.group, name="source")
 app.add_typer(tokens.group, name="token")
+app.add_typer(keys.group, name="keys")

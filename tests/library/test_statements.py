@@ -19,9 +19,9 @@ FILES = all_statement_files(ROOT) + all_statement_files(ROOT.parent / "ops")
 LIBRARY = ROOT / "library" / "sql"
 # Fleet-wide on purpose, run in `fleet()`: who asks is not one organization.
 FLEET_FILES = {
-    "audit", "bulk_actions", "counters", "dashboard_sessions", "due", "finding", "gauges", "known_requests", "observations",
-    "organizations", "outbox", "overview", "owners", "paused_work", "principals", "queue_pauses", "quotas", "recoveries", "statistics",
-    "ticks",
+    "audit", "bulk_actions", "counters", "dashboard_sessions", "due", "finding", "gauges", "key_rotation", "known_requests",
+    "observations", "organizations", "outbox", "overview", "owners", "paused_work", "principals", "queue_pauses", "quotas",
+    "recoveries", "statistics", "ticks",
 }  # fmt: skip
 # Headlines are a function of their arguments; tests/search proves the search's tenant.
 OTHER_STATEMENTS = {"headlines", "search"}
