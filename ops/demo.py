@@ -181,6 +181,7 @@ async def _watch_and_search(
     stop: StopSignal,
     say: Callable[[str], None],
 ) -> int:
+    from kbsync.domain.audience import MEMBER
     from kbsync.library.search import search
 
     organization_id = registered[0].organization_id
@@ -198,7 +199,7 @@ async def _watch_and_search(
             query = one.query or progress.a_title
             say(f"\nsearch: {query}")
             async with database.organization(organization_id) as connection:
-                hits = await search(connection, organization_id, query, limit=3)
+                hits = await search(connection, organization_id, query, limit=3, asker=MEMBER)
             for number, hit in enumerate(hits, 1):
                 print_hit(number, hit_as_json(hit))
             if not hits:

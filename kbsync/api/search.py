@@ -54,7 +54,9 @@ class Results:
 
 RESULTS = Shape(Results)
 DESCRIBED = Described(
-    "Full text search over one organization's documents.", {HTTPStatus.OK: RESULTS}, query=SearchQuery
+    "Full text search over the documents of one organization that the principal may find.",
+    {HTTPStatus.OK: RESULTS},
+    query=SearchQuery,
 )
 
 
@@ -73,6 +75,7 @@ async def search_route(request: web.Request) -> web.Response:
                 offset=asked.offset,
                 source_id=asked.source_id,
                 language=asked.language,
+                asker=principal.asker,
             )
         except SearchRefused as error:
             raise invalid(str(error), [Fault("q", str(error))]) from None

@@ -72,6 +72,11 @@ def see_other(to: str) -> web.Response:
     return web.Response(status=303, headers={"Location": own_path(to)})
 
 
+def lead_out(to: str) -> web.Response:
+    """On to an address outside that was checked where it came from, and is not told where the reader comes from."""
+    return web.Response(status=302, headers={"Location": to, "Referrer-Policy": "no-referrer"})
+
+
 def own_path(to: str) -> str:
     """`to` when it is a path of this site, else the overview: nobody is sent elsewhere by what they clicked."""
     fine = to.startswith("/") and not to.startswith(("//", "/\\")) and to.isprintable() and to.isascii()

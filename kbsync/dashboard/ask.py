@@ -115,5 +115,21 @@ class GoTo(KbsyncError):
         self.to = to
 
 
+class LeadOut(KbsyncError):
+    """Instead of a page: an address outside, which kbsync itself has checked."""
+
+    def __init__(self, to: str) -> None:
+        super().__init__("an address outside")
+        self.to = to
+
+
+class NotNow(KbsyncError):
+    """It can't be shown at the moment; the message says why to a person. `wait_s` is when to ask again."""
+
+    def __init__(self, said: str, wait_s: float) -> None:
+        super().__init__(said)
+        self.wait_s = wait_s
+
+
 class NotHere(KbsyncError):
     """There is no such thing (any more); the message says what and why to a person."""

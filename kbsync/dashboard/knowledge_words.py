@@ -10,7 +10,9 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from urllib.parse import urlsplit, urlunsplit
 
+from kbsync.dashboard.audience_words import NOT_SAID, NOT_SAID_CURE
 from kbsync.dashboard.words import ago, count, duration, moment_text, percent, plain_number
+from kbsync.domain.audience import AudienceKind
 from kbsync.domain.ids import url_digest
 from kbsync.domain.schedule import DAILY_SCAN
 from kbsync.library.crawl_views import CrawlLine, CrawlPage
@@ -278,6 +280,8 @@ def document_standing(line: DocumentLine | DocumentPage) -> Standing:
         if line.last_synced_at is None:
             return Standing("pending", "pending", "Its text has not been read yet.")
         return Standing("unchanged", "empty", "It has no text.")
+    if line.audience.kind is AudienceKind.UNKNOWN:
+        return Standing("unchanged", "found by nobody", NOT_SAID, NOT_SAID_CURE)
     if line.chunks_synced_at is None:
         return Standing("delayed", "waits for chunks", "Its text is stored; it is searchable when its chunks are.")
     return Standing("synced", "searchable")

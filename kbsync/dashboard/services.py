@@ -9,6 +9,7 @@ from kbsync.flags.kill_switch import KillSwitch
 from kbsync.queue.fleet import Fleet
 from kbsync.queue.jobs import Enqueuer
 from kbsync.settings import Settings
+from kbsync.sync.assets import Assets
 from ratelimits.throttle import Throttle
 
 
@@ -20,4 +21,5 @@ class DashboardServices:
     throttle: Throttle
     kill_switch: KillSwitch
     settings: Settings
+    assets: Assets
     version: str

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -12,8 +13,8 @@ from typing import Any
 from aiohttp import web
 
 from kbsync.dashboard import rendering
-from kbsync.dashboard.answers import Handler, bare, form_of, html, see_other, unavailable, with_headers
-from kbsync.dashboard.ask import Access, ActionRefused, Ask, GoTo, NotHere, may
+from kbsync.dashboard.answers import Handler, bare, form_of, html, lead_out, see_other, unavailable, with_headers
+from kbsync.dashboard.ask import Access, ActionRefused, Ask, GoTo, LeadOut, NotHere, NotNow, may
 from kbsync.dashboard.bulk import BulkRunner
 from kbsync.dashboard.frame import Frame, frame_of
 from kbsync.dashboard.live import Streams
@@ -87,6 +88,13 @@ def _page_handler(page: Page) -> Handler:
             return html(request, page.template, {**context, **_around(ask, frame), "live": page.live})
         except GoTo as found:
             return see_other(found.to)
+        except LeadOut as found:
+            return lead_out(found.to)
+        except NotNow as error:
+            assert session is not None
+            answer = await _sorry(request, session, 503, "Not at the moment", str(error))
+            answer.headers["Retry-After"] = str(max(1, math.ceil(error.wait_s)))
+            return answer
         except NotHere as error:
             assert session is not None
             return await _sorry(request, session, 404, "Nothing here", str(error))

@@ -8,6 +8,8 @@ from datetime import datetime
 
 from kbsync.db.pool import Connection
 from kbsync.db.statements import Statements
+from kbsync.domain.audience import Asker, Audience
+from kbsync.library.audiences import with_audience
 
 _SQL = Statements.beside(__file__)
 
@@ -40,6 +42,7 @@ class DocumentPage:
     discarded_at: datetime | None
     source_changed_at: datetime | None
     source_version: str | None
+    audience: Audience
     chunks: int
     crawl_id: int | None
     crawl_outcome: str | None
@@ -72,20 +75,32 @@ class Origin:
 async def document_page(connection: Connection, organization_id: int, document_id: int) -> DocumentPage | None:
     """A document of this organization, kept or discarded, of a kept source or of none."""
     row = await connection.fetchrow(_SQL["document_page"], organization_id, document_id)
-    return DocumentPage(**row) if row else None
+    return DocumentPage(**with_audience(row)) if row else None
 
 
-async def document_text(connection: Connection, organization_id: int, document_id: int, most: int) -> tuple[str, int]:
-    """The first `most` characters of a kept document's text, and how many it has."""
-    row = await connection.fetchrow(_SQL["document_text"], organization_id, document_id, most)
+async def document_text(
+    connection: Connection, organization_id: int, document_id: int, most: int, asker: Asker
+) -> tuple[str, int]:
+    """The first `most` characters of a kept document's text, and how many it has. Nothing for who may not find it (LS-27)."""
+    row = await connection.fetchrow(
+        _SQL["document_text"], organization_id, document_id, most, asker.is_member, list(asker.groups)
+    )
     return (row["text"], row["characters"]) if row else ("", 0)
 
 
 async def document_chunks(
-    connection: Connection, organization_id: int, document_id: int, after: int = -1, limit: int = CHUNKS
+    connection: Connection, organization_id: int, document_id: int, asker: Asker, after: int = -1, limit: int = CHUNKS
 ) -> tuple[list[ChunkLine], int | None]:
-    """Chunks of a kept document by position, and where the next page begins."""
-    rows = await connection.fetch(_SQL["document_chunk_page"], organization_id, document_id, after, limit + 1)
+    """Chunks of a kept document by position, and where the next page begins. None for who may not find it (LS-27)."""
+    rows = await connection.fetch(
+        _SQL["document_chunk_page"],
+        organization_id,
+        document_id,
+        after,
+        limit + 1,
+        asker.is_member,
+        list(asker.groups),
+    )
     lines = [ChunkLine(**{**row, "heading_path": tuple(row["heading_path"])}) for row in rows]
     return lines[:limit], lines[limit - 1].position if len(lines) > limit else None
 

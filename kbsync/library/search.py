@@ -10,6 +10,7 @@ import asyncpg
 
 from kbsync.db.pool import Connection
 from kbsync.db.statements import Statements
+from kbsync.domain.audience import ANYBODY, Asker
 from kbsync.domain.errors import KbsyncError
 from kbsync.domain.languages import primary_language, search_configuration
 from kbsync.domain.markdown import plain_text
@@ -71,8 +72,10 @@ async def search(
     offset: int = 0,
     source_id: int | None = None,
     language: str | None = None,
+    asker: Asker = ANYBODY,
 ) -> list[Hit]:
-    """The documents that match, best first, each once. Before: a transaction in `database.organization(organization_id)`.
+    """The documents that match and that `asker` may find (LS-27), best first, each once; without an asker public ones alone.
+    Before: a transaction in `database.organization(organization_id)`.
 
     `query` is as people type it: words, "phrases", or, -without. Any text is safe; SearchRefused for one that is empty, too
     long or names nothing to look for, and for a page out of bounds. `language` keeps documents of that language."""
@@ -87,6 +90,8 @@ async def search(
         CANDIDATES,
         limit,
         offset,
+        asker.is_member,
+        list(asker.groups),
     )
     if not rows:
         return []

@@ -14,6 +14,8 @@ import asyncpg
 
 from kbsync.db.pool import Connection
 from kbsync.db.statements import Statements
+from kbsync.domain.audience import Audience
+from kbsync.library.audiences import with_audience
 
 _SQL = Statements.beside(__file__)
 
@@ -107,6 +109,7 @@ class DocumentLine:
     unreadable_reason: str | None
     has_content: bool
     truncated: bool
+    audience: Audience
 
 
 @dataclass(frozen=True)
@@ -178,7 +181,7 @@ async def source_documents(
     """Kept documents in the order of their ids. `state`: `unreadable`, `unread` (no text yet), `unchunked`, `searchable`."""
     arguments = (organization_id, source_id, after_id, _pattern(text), state, LOOKED_AT, limit + 1)
     rows = await connection.fetch(_SQL["source_documents"], *arguments)
-    lines = [DocumentLine(**row) for row in rows]
+    lines = [DocumentLine(**with_audience(row)) for row in rows]
     if len(lines) > limit:
         return DocumentLines(lines[:limit], lines[limit - 1].id)
     reach = await connection.fetchval(_SQL["source_documents_reach"], organization_id, source_id, after_id, LOOKED_AT)

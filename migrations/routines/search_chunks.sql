@@ -4,11 +4,16 @@
 -- and @@ is not, so that under row security the text index could never be used. The wall stands in here instead: the
 -- organization asked for must be the one the transaction was opened for, or nothing is found.
 --
+-- What the asker may not find (LS-27: p_is_member, p_groups) is left out before anything is counted, cut off or ranked, so that
+-- no page tells of it by its length, its order or its gaps; and once more when documents are read. Most organizations have
+-- nothing that is restricted, which one look into an index says.
+--
 -- p_query is in the words of domain.text.searchable_query. Each language the organization has reads it in its own way.
 -- The 500 best chunks by how often the words stand in them are ranked closely; the rest stands behind them by that alone.
 -- A score is: how dense and how often the words stand in the chunk (title and headings weighing more), raised by how many
 -- of the document's chunks have them and by how well its title and the query agree. Beyond p_candidates matching chunks,
 -- those with the words in title or headings are ranked, and as many others as there is room for.
+drop function if exists kbsync.search_chunks(bigint, text, bigint, text, text, integer, integer, integer);
 create or replace function kbsync.search_chunks(
     p_organization_id bigint,
     p_query text,
@@ -17,7 +22,9 @@ create or replace function kbsync.search_chunks(
     p_configuration text,
     p_candidates integer,
     p_limit integer,
-    p_offset integer
+    p_offset integer,
+    p_is_member boolean default false,
+    p_groups text[] default '{}'
 ) returns table (
     document_id bigint, source_id bigint, title text, url text, anchor text, heading_path text[], content text,
     configuration text, query text, score double precision
@@ -39,6 +46,7 @@ declare
     one regconfig;
     q tsquery;
     ids bigint[];
+    hides boolean;
     refined constant integer := 500;
 begin
     if p_organization_id is distinct from nullif(current_setting('kbsync.organization_id', true), '')::bigint then
@@ -72,9 +80,22 @@ begin
         select distinct replace(replace(m[1], '''''', ''''), '\\', '\')
         from unnest(queries) as u (t), regexp_matches(u.t::text, '''((?:[^'']|'''')+)''', 'g') as m
     );
+    -- In the index's order: else a planner that expects many reads the table for the first.
+    hides := (
+        select true from knowledge_base_documents d
+        where d.organization_id = p_organization_id and d.audience <> 'public'
+            and d.audience = any (case when p_is_member then '{groups,unknown}' else '{members,groups,unknown}' end::text[])
+        order by d.organization_id, d.audience
+        limit 1
+    ) is true;
+    -- A look by key for each match: a join or an `exists` may be planned as a reading of all documents.
     ids := array(
         select c.id from document_chunks c
         where c.organization_id = p_organization_id and c.source_type = 'KnowledgeBaseDocument' and c.searchable @@ wide
+            and (not hides or (
+                select kbsync.audience_allows(d.audience, d.audience_groups, p_is_member, p_groups)
+                from knowledge_base_documents d
+                where d.id = c.source_id and d.organization_id = p_organization_id))
         limit p_candidates + 1
     );
     if cardinality(ids) > p_candidates then
@@ -83,6 +104,10 @@ begin
             select c.id from document_chunks c
             where c.organization_id = p_organization_id and c.source_type = 'KnowledgeBaseDocument'
                 and ts_filter(c.searchable, '{a,b}') @@ any_wanted and c.searchable @@ wide
+                and (not hides or (
+                    select kbsync.audience_allows(d.audience, d.audience_groups, p_is_member, p_groups)
+                    from knowledge_base_documents d
+                    where d.id = c.source_id and d.organization_id = p_organization_id))
             limit p_candidates / 2
         ) || ids[1:p_candidates / 2];
     end if;
@@ -123,6 +148,7 @@ begin
         ) t on true
         join knowledge_base_documents d on d.id = b.document and d.organization_id = p_organization_id
         where d.discarded_at is null
+            and kbsync.audience_allows(d.audience, d.audience_groups, p_is_member, p_groups)
             and (p_source_id is null or d.source_id = p_source_id)
             and (p_language is null
                 or lower(split_part(replace(d.language, '_', '-'), '-', 1)) = p_language

@@ -7,6 +7,8 @@ import typer
 from ops.cli.output import JSON_OPTION, print_json, print_rows, printable
 from ops.cli.sources import ORGANIZATION
 
+_GROUPS = typer.Option([], "--group", help="As a member of this group would be answered; may be repeated.")
+
 
 def add_to(app: typer.Typer) -> None:
     app.command()(search)
@@ -19,20 +21,37 @@ def search(
     organization: int = ORGANIZATION,
     limit: int = typer.Option(10, min=1, max=100),
     offset: int = typer.Option(0, min=0),
+    asking_as: str = typer.Option("", "--as", help="As this principal of `kbsync token list` would be answered."),
+    group: list[str] = _GROUPS,
+    public_only: bool = typer.Option(False, "--public-only", help="As somebody who is no member would be answered."),
     as_json: bool = JSON_OPTION,
 ) -> None:
-    """Search an organization's library.
+    """Search an organization's library, as a member of no group unless told otherwise.
 
     Example: kbsync search "vacuum freeze" --organization 1
+    Example: kbsync search refunds --organization 1 --as support-desk
     """
+    from kbsync.domain.audience import Asker
+    from kbsync.domain.errors import SettingsError
+    from kbsync.library.principals import asker_named, asker_of
     from kbsync.library.search import search as search_library
     from ops.cli.context import connected, run
     from ops.hits import hit_as_json, print_hit
 
+    if (asking_as and (group or public_only)) or (group and public_only):
+        raise SettingsError("--as, --group and --public-only each say who asks: use one")
+
     async def look() -> list[dict[str, object]]:
-        async with connected() as here, here.database.organization(organization) as connection:
-            hits = await search_library(connection, organization, query, limit=limit, offset=offset)
-            return [hit_as_json(hit) for hit in hits]
+        async with connected() as here:
+            asker: Asker | None = asker_of(group, public_only=public_only)
+            if asking_as:
+                async with here.database.fleet() as connection:
+                    asker = await asker_named(connection, asking_as)
+            if asker is None:
+                raise SettingsError(f"no principal is called {asking_as!r}: see `kbsync token list`")
+            async with here.database.organization(organization) as connection:
+                hits = await search_library(connection, organization, query, limit=limit, offset=offset, asker=asker)
+                return [hit_as_json(hit) for hit in hits]
 
     hits = run(look)
     if as_json:

@@ -46,6 +46,7 @@ def dashboard_of(runtime: Runtime) -> Pages:
         throttle=runtime.throttle,
         kill_switch=runtime.kill_switch,
         settings=runtime.settings,
+        assets=runtime.assets,
         version=kbsync.__version__,
     )
     return Pages(install=partial(site.install, services=services), lost=site.lost)

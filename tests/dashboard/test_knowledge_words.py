@@ -8,6 +8,8 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from kbsync.dashboard import knowledge_words as words
+from kbsync.dashboard.audience_words import audience_words
+from kbsync.domain.audience import PUBLIC, Audience, AudienceKind
 from kbsync.library.crawl_views import CrawlPage
 from kbsync.library.source_pages import DocumentLine, SourceCounts, SourceLine
 
@@ -125,13 +127,25 @@ def test_settings_are_shown_by_name_and_logins_never() -> None:
 
 
 def test_documents_say_how_they_stand() -> None:
-    line = DocumentLine(1, "t", None, NOW, NOW, None, True, False)
+    line = DocumentLine(1, "t", None, NOW, NOW, None, True, False, PUBLIC)
     assert words.document_standing(line).word == "searchable"
     assert words.document_standing(replace(line, chunks_synced_at=None)).word == "waits for chunks"
     unreadable = words.document_standing(replace(line, unreadable_reason="answered 403"))
     assert (unreadable.look, unreadable.why) == ("failed", "Answered 403.")
     assert words.document_standing(replace(line, has_content=False)).word == "empty"
     assert words.document_standing(replace(line, has_content=False, last_synced_at=None)).word == "pending"
+    unknown = words.document_standing(replace(line, audience=Audience(AudienceKind.UNKNOWN)))
+    assert unknown.word == "found by nobody"
+    assert "did not say who may read it" in unknown.why
+    assert "permissions" in unknown.cure
+
+
+def test_an_audience_is_said_in_words() -> None:
+    assert audience_words(PUBLIC) == "everybody"
+    assert audience_words(Audience(AudienceKind.MEMBERS)) == "members"
+    assert audience_words(Audience(AudienceKind.GROUPS, ("Agents",))) == "1 group: Agents"
+    many = Audience(AudienceKind.GROUPS, tuple(f"g{number}" for number in range(23)))
+    assert audience_words(many).endswith("g19 and 3 more")
 
 
 def test_a_crawl_says_how_far_how_fast_and_until_when() -> None:

@@ -58,6 +58,7 @@ async def search(ask: Ask) -> Mapping[str, Any]:
                         offset=offset,
                         source_id=source_id,
                         language=language or None,
+                        asker=ask.principal.asker,
                     )
                 except SearchRefused as error:
                     refusal, hits = str(error), []

@@ -7,7 +7,7 @@ select document.id, document.organization_id, organization.name as organization,
     coalesce(document.last_synced_at, case when document.seen_in_run = source.sync_run then source.last_synced_at end)
         as last_synced_at,
     document.chunks_synced_at, document.discarded_at, document.source_changed_at,
-    document.source_version,
+    document.source_version, document.audience, document.audience_groups,
     (select count(*) from document_chunks chunk
         where chunk.organization_id = $1 and chunk.source_type = 'KnowledgeBaseDocument' and chunk.source_id = $2) as chunks,
     crawled.crawl_task_id as crawl_id, crawled.outcome as crawl_outcome, crawled.parent_url as found_on
@@ -32,20 +32,21 @@ where document.organization_id = $1 and document.id = $2
     and (document.source_id is null or source.id is not null);
 
 -- name: document_text
--- The beginning of a kept document's text.
+-- The beginning of a kept document's text, for an asker ($4, $5) who may find it.
 select coalesce(left(content, $3), '') as text, coalesce(length(content), 0) as characters
 from knowledge_base_documents
-where organization_id = $1 and id = $2 and discarded_at is null;
+where organization_id = $1 and id = $2 and discarded_at is null
+    and kbsync.audience_allows(audience, audience_groups, $4, $5);
 
 -- name: document_chunk_page
--- A page of a kept document's chunks by position.
+-- A page of a kept document's chunks by position, for an asker ($5, $6) who may find it.
 select chunk.id, chunk.position, chunk.heading_path, chunk.anchor, chunk.content, chunk.language::text as language,
     chunk.partly_searchable, chunk.embedding is not null as has_embedding
 from document_chunks chunk
 join knowledge_base_documents document
     on document.organization_id = chunk.organization_id and document.id = chunk.source_id and document.discarded_at is null
 where chunk.organization_id = $1 and chunk.source_type = 'KnowledgeBaseDocument' and chunk.source_id = $2
-    and chunk.position > $3
+    and chunk.position > $3 and kbsync.audience_allows(document.audience, document.audience_groups, $5, $6)
 order by chunk.position, chunk.id
 limit $4;
 

@@ -1,7 +1,7 @@
 -- name: search
--- A page of documents by their best chunk, with what is shown of each.
+-- A page of documents that the asker ($9, $10) may find, by their best chunk, with what is shown of each.
 select document_id, source_id, title, url, anchor, heading_path, content, configuration, query, score
-from kbsync.search_chunks($1, $2, $3, $4, $5, $6, $7, $8);
+from kbsync.search_chunks($1, $2, $3, $4, $5, $6, $7, $8, $9, $10);
 
 -- name: headlines
 -- The passages of a page's texts around the words found; marks are characters that no text keeps (see search.py).

@@ -94,7 +94,7 @@ select document.id, document.title, document.url,
     coalesce(document.last_synced_at, case when document.seen_in_run = source.sync_run then source.last_synced_at end)
         as last_synced_at,
     document.chunks_synced_at, document.unreadable_reason, coalesce(document.content <> '', false) as has_content,
-    document.content_truncated as truncated
+    document.content_truncated as truncated, document.audience, document.audience_groups
 from (
     select * from knowledge_base_documents
     where organization_id = $1 and source_id = $2 and discarded_at is null and id > $3
@@ -107,7 +107,7 @@ where ($4::text is null or document.title ilike $4 or document.url ilike $4)
         when 'unreadable' then document.unreadable_reason is not null
         when 'unread' then document.unreadable_reason is null and coalesce(document.content, '') = ''
         when 'unchunked' then document.chunks_synced_at is null and document.content <> ''
-        when 'searchable' then document.chunks_synced_at is not null
+        when 'searchable' then document.chunks_synced_at is not null and document.audience <> 'unknown'
         else true
     end
 order by document.id
