@@ -20,7 +20,7 @@ from kbsync.domain.outcomes import Done
 from kbsync.domain.removal import Removal, Remove, decide_removal
 from kbsync.domain.requests import SyncDocument, SyncSource
 from kbsync.library import sources
-from kbsync.providers.contract import Content, ListedDocument, ListingEnd, ListingPart, UnreadableItem
+from kbsync.providers.contract import Content, ListedDocument, ListedSection, ListingEnd, ListingPart, UnreadableItem
 from kbsync.sync.document import sync_document
 from kbsync.sync.source import sync_source
 from tests.sync.toy import Tenant, ToyListing, make_tenant
@@ -208,6 +208,24 @@ async def test_what_a_search_misses_is_asked_for_and_goes_only_when_its_own_answ
     assert done.summary["asked_for"] == 19
     assert {ref.external_id for ref in toy.fetched} >= {str(number) for number in range(21, 38)}
     assert len(await tenant.kept()) == 39
+
+
+@pytest.mark.spec("LS-09")
+async def test_a_section_that_a_search_misses_stays_while_it_holds_a_document(database: Database) -> None:
+    end = ListingEnd(True, ask_for_missing=True)
+    toy = ToyListing([ListedSection("s", "A section"), ListedDocument("1", "Page 1", None, ("s",)), *items(2, 9), end])
+    toy.contents = {str(number): Content("Text", f"Page {number}") for number in range(1, 10)}
+    tenant = await make_tenant(database, toy)
+    await sync_due(tenant, await run(tenant))
+    kept = "select count(*) from knowledge_base_sections where source_id = $1 and discarded_at is null"
+    toy.parts = [*items(2, 9), end]
+    await sync_due(tenant, await run(tenant))
+    assert await tenant.value(kept, tenant.source_id) == 1
+    toy.contents["1"] = ItemGone("in the trash")
+    await sync_due(tenant, await run(tenant))
+    assert await tenant.value(kept, tenant.source_id) == 1  # the listing was settled before the document was asked for
+    await sync_due(tenant, await run(tenant))
+    assert await tenant.value(kept, tenant.source_id) == 0
 
 
 async def sync_due(tenant: Tenant, done: Done) -> None:
