@@ -100,6 +100,30 @@ class JsonApi:
         headers = {**self._headers, "Content-Type": "application/json"}
         return self._read(await self._client.post(self.address(path), data, headers=lambda _: headers))
 
+    async def redirect(self, path: str) -> str | None:
+        """The address that the API sends to for a file, which is not gone to; None when it would answer the file itself.
+        Raises ProviderError."""
+
+        async def stop(target: str) -> None:
+            raise _Redirected(target)
+
+        await self._take_turn()
+        try:
+            response = await self._client.get(
+                self.address(path),
+                headers=self._headers_for,
+                max_redirects=1,
+                on_hop=stop,
+                wants_body=lambda status, _: status >= 400,
+            )
+        except _Redirected as found:
+            return found.target
+        except RedirectRefused:
+            raise ProviderRefused(f"{self._what} answered a redirect that leads nowhere") from None
+        if response.status >= 300:
+            self._read(response)
+        return None
+
     def address(self, path: str) -> str:
         """Raises ProviderUnreachable for a link that leads to another origin: credentials do not follow it."""
         url = urljoin(self.base_url, path)
@@ -153,6 +177,21 @@ class JsonApi:
             case _ if 300 <= status < 400:
                 return ProviderRefused(f"{what} answered a redirect ({status}): check the source's address", status)
         return ProviderRefused(f"{message}. {said_in(value)}".rstrip(), status)
+
+
+class _Redirected(Exception):
+    def __init__(self, target: str) -> None:
+        super().__init__("redirected")
+        self.target = target
+
+
+async def for_the_source(call: Awaitable[Answer], refusal: str) -> Answer:
+    """A page of a listing: 403, 404 and 410 would be about one document, here they are about the source. `refusal` says
+    what is not listed, and what helps. Raises ProviderRefused for them, and the other errors as they are."""
+    try:
+        return await call
+    except (ItemGone, ItemUnreadable) as error:
+        raise ProviderRefused(f"{refusal} ({error})") from error
 
 
 class _NoJson:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from kbsync.domain.errors import UnknownProvider
 from kbsync.http.client import SafeClient
+from kbsync.providers.confluence.provider import ConfluenceProvider
 from kbsync.providers.contract import Provider, SourceSetup
 from kbsync.providers.files.provider import FilesProvider
 from kbsync.providers.intercom.provider import IntercomProvider
@@ -32,6 +33,7 @@ class ProviderEnvironment:
 Factory = Callable[[SourceSetup, ProviderEnvironment], Provider]
 
 FACTORIES: Mapping[str, Factory] = {
+    "confluence": lambda setup, environment: ConfluenceProvider(setup, environment.client_of(setup)),
     "files": lambda setup, environment: FilesProvider(setup, environment.files_roots),
     "intercom": lambda setup, environment: IntercomProvider(setup, environment.client_of(setup)),
     "notion": lambda setup, environment: NotionProvider(setup, environment.client_of(setup)),
