@@ -1,4 +1,5 @@
-"""Who asks for the daily scan when its time has come (LS-03). Any number of schedulers may run, on clocks that differ.
+"""Who asks for the daily scan when its time has come, and for sources by their own interval (LS-03, LS-26).
+Any number of schedulers may run, on clocks that differ.
 
 The date is the identity, and it is remembered past the run twice: as the job's id and as the ledger's row. So a beat may
 ask as often as it likes, a lost job is asked for again, and after an outage the newest date alone is caught up with.
@@ -19,6 +20,7 @@ from kbsync.library.ticks import tick_is_over
 from kbsync.queue.jobs import EnqueueOutcome, Enqueuer
 from kbsync.queue.units import enqueue_units
 from kbsync.telemetry import log
+from producers.intervals import ask_for_due_sources
 
 BEAT_S = 10.0
 
@@ -46,6 +48,7 @@ class Scheduler:
         while not stop.is_set():
             try:
                 await self.beat()
+                await ask_for_due_sources(self._database, self._enqueuer)
             except ServerUnavailable as error:
                 log.warning("scheduler_waits", error=str(error))
             until_due_s = (self._schedule.next_due(self._clock()) - self._clock()).total_seconds()

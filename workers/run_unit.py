@@ -26,6 +26,8 @@ from kbsync.domain.requests import (
     LibraryRequest,
     Priority,
     Scan,
+    SyncDocument,
+    SyncSource,
     UnitRequest,
     unit_request_adapter,
     without_envelope,
@@ -83,6 +85,11 @@ class _Unit:
     def run(self) -> Run:
         return Run(self.job.job_id, self.place.started_at, self.job.is_final_attempt, self.job.progress)
 
+    @property
+    def asks_nobody(self) -> bool:
+        """Its source is disabled; chunks of what is stored are cut all the same."""
+        return self.place.disabled and isinstance(self.request, SyncSource | SyncDocument)
+
 
 @dataclass(frozen=True)
 class UnitRunner:
@@ -122,13 +129,19 @@ class UnitRunner:
         async with self._acquire_window(unit) as come_back:
             if come_back is not None:
                 return come_back
-            found = unit.place.found
-            outcome = await perform(self.units, unit.request, unit.run) if found else RecordMissing("record")
+            outcome = await self._outcome_of(unit)
         await self._record_outcome(unit, outcome)
         await self._enqueue_follow_ups(unit.job.priority, outcome)
         if unit.job.delays:
             await self.windows.waits.clear(unit.job.job_id)
         return _end_of(outcome)
+
+    async def _outcome_of(self, unit: _Unit) -> Outcome:
+        if not unit.place.found:
+            return RecordMissing("record")
+        if unit.asks_nobody:
+            return Done(summary={"status": "disabled"})
+        return await perform(self.units, unit.request, unit.run)
 
     # The steps
 
@@ -150,7 +163,7 @@ class UnitRunner:
     @asynccontextmanager
     async def _acquire_window(self, unit: _Unit) -> AsyncIterator[DelayJob | None]:
         """None: go. A slot is asked for only when there is a record to spend it on."""
-        if not unit.place.found:
+        if not unit.place.found or unit.asks_nobody:
             yield None
             return
         async with self.windows.acquire(unit.request, unit.place, unit.job.job_id) as answer:

@@ -17,7 +17,8 @@ _SQL = Statements.beside(__file__)
 @dataclass(frozen=True)
 class Place:
     """`found` is False for a record that is missing, discarded or of another organization. `provider` is the source's type,
-    None for a document without a source. `started_at` is the database's time. `limits` override the throttles' table."""
+    None for a document without a source. `started_at` is the database's time. `limits` override the throttles' table.
+    `disabled`: the source is not to be asked; a crawl that is under way goes on to its end."""
 
     started_at: datetime
     found: bool
@@ -26,6 +27,7 @@ class Place:
     data_source_id: int | None
     limits: Mapping[str, object]
     crawl_delay_s: float | None
+    disabled: bool = False
 
 
 async def place_of(connection: Connection, request: LibraryRequest) -> Place:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kbsync.db.pool import Connection
-from kbsync.library import crawl_tasks, crawl_urls, sources
+from kbsync.library import crawl_tasks, crawl_urls, source_runs, sources
 from kbsync.sync.context import Run
 from kbsync.sync.removal import settle_listing
 
@@ -33,4 +33,5 @@ async def complete_crawl(connection: Connection, organization_id: int, task_id: 
         # A login, a block, a wrong address: nothing of the site was seen, and what is kept is from before.
         words = f"The start page could not be read ({start.detail}). What was synced before is kept."
         await sources.fail_ended_run(connection, source, words)
+        await source_runs.correct(connection, organization_id, source.id, words)
     return True

@@ -9,7 +9,7 @@ from kbsync.db.pool import Connection
 from kbsync.domain.outcomes import Done, Outcome, RecordMissing
 from kbsync.domain.requests import StartCrawl
 from kbsync.domain.states import CrawlStatus
-from kbsync.library import crawl_tasks, crawl_urls, sources, unit_requests
+from kbsync.library import crawl_tasks, crawl_urls, source_runs, sources, unit_requests
 from kbsync.library.crawl_tasks import CrawlTaskRow
 from kbsync.library.crawl_urls import Link
 from kbsync.providers.contract import CrawlPlan
@@ -90,6 +90,7 @@ async def fail_crawl(connection: Connection, organization_id: int, task_id: int,
     source_id = await crawl_tasks.fail_if_pending(connection, organization_id, task_id, reason)
     if source_id is not None:
         await sources.fail(connection, organization_id, source_id, reason)
+        await source_runs.fail(connection, organization_id, source_id, reason)
 
 
 async def _seeds(units: Units, task: CrawlTaskRow) -> Pages:

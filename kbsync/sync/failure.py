@@ -8,7 +8,7 @@ from kbsync.db.errors import retry_on_conflict
 from kbsync.domain.errors import CredentialsRefused, CredentialsWithheld, KbsyncError
 from kbsync.domain.requests import CrawlUrl, DocumentChunks, LibraryRequest, StartCrawl, SyncDocument, SyncSource
 from kbsync.domain.states import UnitEnd
-from kbsync.library import documents, sources, unit_requests
+from kbsync.library import documents, source_runs, sources, unit_requests
 from kbsync.sync.context import Run, Units
 from kbsync.sync.crawl_start import fail_crawl
 from kbsync.sync.crawl_url import fail_url
@@ -63,6 +63,7 @@ async def _record(
         match request:
             case SyncSource():
                 await sources.fail(connection, organization_id, request.source_id, words)
+                await source_runs.fail(connection, organization_id, request.source_id, words)
             case SyncDocument():
                 document = await documents.get(connection, organization_id, request.document_id)
                 if document is not None and ended_as is UnitEnd.FAILED:

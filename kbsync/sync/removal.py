@@ -10,7 +10,7 @@ from datetime import datetime
 
 from kbsync.db.pool import Connection
 from kbsync.domain.removal import Remove, decide_removal
-from kbsync.library import documents, sections, sources
+from kbsync.library import documents, sections, source_runs, sources
 from kbsync.library.sources import SourceRow
 
 TITLES_SHOWN = 20
@@ -51,13 +51,14 @@ async def settle_listing(
     began_at: datetime,
     incomplete: str | None,
     ask: bool = False,
+    reads_later: bool = False,
     notes: Mapping[str, object] | None = None,
 ) -> dict[str, object]:
     """Before: the source's row is locked and `run` is its newest. After: removals are done, the source is `synced`.
 
     `incomplete` is why the listing proves nothing, or None when it is complete. With `ask` absence from a complete listing
-    is a hint: what would be removed is made due for its own sync, which discards what the provider says is gone. Answers
-    the counts that it stored."""
+    is a hint: what would be removed is made due for its own sync, which discards what the provider says is gone. With
+    `reads_later` each document that is due is read by a unit of its own. Answers the counts that it stored."""
     organization_id = source.organization_id
     held = Held.of(source)
     held_run, held_since = (held.run, held.since) if held else (None, None)
@@ -108,4 +109,17 @@ async def settle_listing(
         counts["incomplete"] = incomplete
         counts["kept_unseen"] = counted.missing
     await sources.finish_run(connection, organization_id, source.id, counts=counts, held_removal=waiting)
+    await source_runs.settle(
+        connection,
+        organization_id,
+        source.id,
+        listing=run,
+        reads_later=reads_later,
+        removed=removed,
+        reason=f"Not complete: {incomplete}" if incomplete is not None else _held_words(counts, decision.hold),
+    )
     return counts
+
+
+def _held_words(counts: Mapping[str, object], hold: str | None) -> str | None:
+    return f"{counts['held']} were not found and are kept for now: {hold}" if hold is not None else None

@@ -7,7 +7,7 @@ from kbsync.db.pool import Connection
 from kbsync.domain.errors import LeaseLost
 from kbsync.domain.outcomes import Done, Outcome, RecordMissing
 from kbsync.domain.requests import LibraryRequest, SyncSource
-from kbsync.library import documents, sections, sources, unit_requests
+from kbsync.library import documents, sections, source_runs, sources, unit_requests
 from kbsync.library.sources import SourceRow
 from kbsync.providers.contract import ListingEnd
 from kbsync.sync.context import Run, Units
@@ -30,7 +30,7 @@ async def sync_source(units: Units, request: SyncSource, run: Run) -> Outcome:
             return await begin_crawl(units, source)
         brings_content = provider.listing_brings_content
         end = await store_listing(units, source, provider.list_items(), run, brings_content=brings_content)
-    counts = await retry_on_conflict(lambda: _finish(units, source, end, run))
+    counts = await retry_on_conflict(lambda: _finish(units, source, end, run, reads_later=not brings_content))
     await _register_unlisted(units, source, brings_content=brings_content)
     return Done(
         summary={"status": "synced", **counts},
@@ -42,12 +42,15 @@ async def _begin(units: Units, request: SyncSource) -> SourceRow | None:
     async with units.database.organization(request.organization_id) as connection:
         source = await sources.begin_run(connection, request.organization_id, request.source_id)
         if source is not None:
-            await apply_approved_removal(connection, source)
+            removed = await apply_approved_removal(connection, source)
+            await source_runs.begin(connection, request.organization_id, request.source_id, removed=removed)
             source = await sources.get(connection, request.organization_id, request.source_id)
         return source
 
 
-async def _finish(units: Units, source: SourceRow, end: ListingEnd, run: Run) -> dict[str, object]:
+async def _finish(
+    units: Units, source: SourceRow, end: ListingEnd, run: Run, *, reads_later: bool
+) -> dict[str, object]:
     async with units.database.organization(source.organization_id) as connection:
         current = await sources.lock(connection, source.organization_id, source.id)
         if current is None or current.sync_run != source.sync_run:
@@ -60,6 +63,7 @@ async def _finish(units: Units, source: SourceRow, end: ListingEnd, run: Run) ->
             began_at=run.started_at,
             incomplete=None if end.complete else end.reason or "the listing could not be proven complete",
             ask=end.ask_for_missing,
+            reads_later=reads_later,
         )
 
 

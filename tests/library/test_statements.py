@@ -19,9 +19,9 @@ FILES = all_statement_files(ROOT) + all_statement_files(ROOT.parent / "ops")
 LIBRARY = ROOT / "library" / "sql"
 # Fleet-wide on purpose, run in `fleet()`: who asks is not one organization.
 FLEET_FILES = {
-    "audit", "bulk_actions", "counters", "dashboard_sessions", "due", "finding", "gauges", "key_rotation", "known_requests",
-    "observations", "organizations", "outbox", "overview", "owners", "paused_work", "principals", "queue_pauses", "quotas",
-    "recoveries", "statistics", "ticks",
+    "audit", "bulk_actions", "counters", "dashboard_sessions", "due", "finding", "gauges", "intervals", "key_rotation",
+    "known_requests", "observations", "organizations", "outbox", "overview", "owners", "paused_work", "principals",
+    "queue_pauses", "quotas", "recoveries", "statistics", "ticks",
 }  # fmt: skip
 # Headlines are a function of their arguments; tests/search proves the search's tenant.
 OTHER_STATEMENTS = {"headlines", "search"}
@@ -128,6 +128,7 @@ ARGUMENTS: dict[str, dict[int, object]] = {
     "urls_by_outcome": {3: "gone", 4: 0},
     "note_refusal": {4: None},
     "set_interval": {3: 600},
+    "forget_older_runs": {3: 0},
     "kept_keys_after": {3: 0},
     "seed_nodes": {3: 0},
     "child_nodes": {4: 0},
@@ -139,6 +140,8 @@ BEFORE = {
     "fail_task_if_pending": "update knowledge_base_crawl_tasks set status = 'pending'",
     "insert_task_if_none_live": "update knowledge_base_crawl_tasks set status = 'completed'",
     "update_limits": "update data_sources set limits = '{\"a\": 1}'",
+    "fail_source_run": "update kbsync.source_runs set ended_at = null, outcome = null",
+    "correct_ended_run": "update kbsync.source_runs set ended_at = now(), outcome = 'synced'",
     "schedule_of": "update knowledge_base_sources set sync_every_s = 600",
     "remove_source": "delete from knowledge_base_document_sections; delete from kbsync.crawl_task_urls; "
     "delete from knowledge_base_crawl_tasks; delete from knowledge_base_sections; delete from knowledge_base_documents",

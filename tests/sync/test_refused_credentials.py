@@ -19,12 +19,15 @@ from tests.providers.fake_scribe import KEY, FakeScribe, ScribeAccount
 AT_ONCE = 2
 
 
+def with_keys(settings: Settings, at_once: int) -> Settings:
+    keys = Fernet.generate_key().decode()
+    return Settings(**{**settings.model_dump(), "credentials_keys": keys, "sync_concurrency": at_once})
+
+
 @asynccontextmanager
 async def revoked(settings: Settings, documents: int) -> AsyncIterator[tuple[Deployment, FakeScribe, int, int]]:
     """A source that was synced, all its documents queued once more, and then its key revoked."""
-    keys = Fernet.generate_key().decode()
-    with_keys = Settings(**{**settings.model_dump(), "credentials_keys": keys, "sync_concurrency": AT_ONCE})
-    async with FakeScribe().served() as fake, deployed(with_keys) as fleet:
+    async with FakeScribe().served() as fake, deployed(with_keys(settings, AT_ONCE)) as fleet:
         account = ScribeAccount(fake)
         account.fill(documents)
         organization = await fleet.organization()

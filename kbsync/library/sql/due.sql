@@ -146,16 +146,24 @@ limit $3;
 
 -- name: fail_source_if_still_syncing
 -- The run that said `syncing` is gone. A run that began since has another start, and is left alone.
-update knowledge_base_sources
-set sync_status = 'failed', sync_error = 'interrupted', sync_error_at = now(), updated_at = now()
-where id = $1 and organization_id = $2 and sync_status = 'syncing' and sync_started_at is not distinct from $3
-returning id;
+with failed as (
+    update knowledge_base_sources
+    set sync_status = 'failed', sync_error = 'interrupted', sync_error_at = now(), updated_at = now()
+    where id = $1 and organization_id = $2 and sync_status = 'syncing' and sync_started_at is not distinct from $3
+    returning id, organization_id
+), ended as (
+    update kbsync.source_runs run
+    set ended_at = clock_timestamp(), outcome = 'failed', reason = 'interrupted'
+    from failed
+    where run.organization_id = failed.organization_id and run.source_id = failed.id and run.ended_at is null
+)
+select id from failed;
 
 -- name: kept_sources_after
--- The tick's keyset page: every kept source that has not opted out; intercom only where it opted in (LS-03).
+-- The tick's keyset page: every kept source that is not disabled and has not opted out; intercom only where it opted in (LS-03).
 select id, organization_id
 from knowledge_base_sources
-where discarded_at is null
+where discarded_at is null and disabled_at is null
     and case when type = 'intercom' then daily_tick is true else daily_tick is not false end
     and id > $1
 order by id

@@ -1,0 +1,157 @@
+"""The ledger of a source's runs: what each came to, bounded by count, whatever it took (LS-12)."""
+
+from __future__ import annotations
+
+import pytest
+
+from kbsync.db.pool import Database
+from kbsync.domain.requests import SyncDocument, SyncSource
+from kbsync.library import source_runs
+from kbsync.library.source_runs import KEPT, SourceRun
+from kbsync.providers.contract import Content, ListedDocument, ListingEnd, Provider, SourceSetup, UnreadableItem
+from kbsync.settings import Settings
+from tests.acceptance.deployment import Deployment, deployed, until
+from tests.producers.library_rows import a_source
+from tests.providers.conformance import _add_source, _settled, _status_is
+from tests.providers.fake_api import Fault
+from tests.providers.fake_scribe import FakeScribe, ScribeAccount
+from tests.sync.test_refused_credentials import all_ended, with_keys
+from tests.website.fake_site import FakeSite
+
+
+async def runs(fleet: Deployment, organization: int, source: int) -> list[SourceRun]:
+    async with fleet.runtime.database.organization(organization) as connection:
+        return await source_runs.newest(connection, organization, source)
+
+
+def counts(run: SourceRun) -> tuple[int, int, int, int, int]:
+    return run.added, run.changed, run.unchanged, run.removed, run.unreadable
+
+
+@pytest.mark.spec("LS-12", "LS-08")
+async def test_each_run_says_what_came_changed_stayed_and_went(settings: Settings) -> None:
+    async with FakeScribe().served() as fake, deployed(with_keys(settings, 8)) as fleet:
+        account = ScribeAccount(fake)
+        ids = account.fill(20)
+        organization = await fleet.organization()
+        source = await _add_source(fleet, account, organization)
+        sync = SyncSource(organization_id=organization, source_id=source)
+        await fleet.ask(sync)
+        await until(lambda: _settled(fleet, source), "the first sync")
+        account.change(ids[:3])
+        account.fill(2)
+        account.delete(ids[3:5])
+        await fleet.ask(sync)
+        await until(lambda: all_ended(fleet), "the second sync")
+        await until(lambda: _settled(fleet, source), "the second sync's documents")
+        second, first = await runs(fleet, organization, source)
+        assert counts(first) == (20, 0, 0, 0, 0)
+        assert counts(second) == (2, 3, 15, 2, 0)
+        assert (second.outcome, second.attempts, second.reason) == ("synced", 1, None)
+        fake.fail(account.is_page, Fault(500))
+        await fleet.ask(sync)
+        await until(lambda: _status_is(fleet, source, "failed"), "the third run to fail")
+        failed = (await runs(fleet, organization, source))[0]
+        assert (failed.outcome, failed.attempts) == ("failed", 3)
+        assert "500" in str(failed.reason)
+        assert failed.ended_at is not None
+
+
+@pytest.mark.spec("LS-12", "LS-09")
+async def test_what_can_t_be_read_and_why_nothing_went_is_kept_with_the_run(settings: Settings) -> None:
+    parts = [
+        ListedDocument("a", "A", content=Content("text", "A")),
+        UnreadableItem("b", "B", "is locked"),
+        ListingEnd(False, "a page was missing"),
+    ]
+
+    class Listing:
+        name, listing_brings_content, crawls = "toy", True, False
+
+        async def list_items(self):  # type: ignore[no-untyped-def]
+            for part in parts:
+                yield part
+
+        async def close(self) -> None:
+            return None
+
+    def build(source_type: str, setup: SourceSetup) -> Provider:
+        return Listing()  # type: ignore[return-value]
+
+    async with deployed(settings, build_provider=build) as fleet:
+        organization = await fleet.organization()
+        source = await fleet.source(organization, "toy", {})
+        for text in ("text", "other text"):
+            parts[0] = ListedDocument("a", "A", content=Content(text, "A"))
+            await fleet.ask(SyncSource(organization_id=organization, source_id=source))
+            await until(lambda: all_ended(fleet), "a sync")
+            await until(lambda: _settled(fleet, source), "its chunks")
+        second, first = await runs(fleet, organization, source)
+        assert (counts(first), counts(second)) == ((1, 0, 0, 0, 1), (0, 1, 0, 0, 1))
+        assert second.reason == "Not complete: a page was missing"
+
+
+@pytest.mark.spec("LS-12", "LS-16")
+async def test_a_crawl_is_one_run_with_its_source(settings: Settings) -> None:
+    async with FakeSite() as site, deployed(settings) as fleet:
+        site.page("/", "<p>One.</p><a href='/a'>a</a><a href='/b'>b</a>", title="Front")
+        site.page("/a", "<p>First words.</p>", title="A")
+        site.page("/b", "<p>Words of b.</p>", title="B")
+        organization = await fleet.organization()
+        source = await fleet.source(organization, "website", {"start_url": site.at("/")})
+        sync = SyncSource(organization_id=organization, source_id=source)
+        await fleet.ask(sync)
+        await until(lambda: _settled(fleet, source), "the first crawl")
+        site.page("/a", "<p>Other words.</p>", title="A")
+        await fleet.ask(sync)
+
+        async def two_ended() -> bool:
+            return sum(run.ended_at is not None for run in await runs(fleet, organization, source)) == 2
+
+        await until(two_ended, "the second crawl")
+        second, first = await runs(fleet, organization, source)
+        assert (counts(first), counts(second)) == ((3, 0, 0, 0, 0), (0, 1, 2, 0, 0))
+
+
+@pytest.mark.spec("LS-12")
+async def test_only_the_newest_are_kept_and_an_open_one_is_taken_up(database: Database) -> None:
+    source = await a_source(database)
+    other = await a_source(database)
+    async with database.organization(7) as connection:
+        for number in range(KEPT + 5):
+            await source_runs.begin(connection, 7, source)
+            await source_runs.begin(connection, 7, source, removed=1)
+            await source_runs.fail(connection, 7, source, f"run {number}")
+        await source_runs.begin(connection, 7, other)
+        found = await source_runs.newest(connection, 7, source, 1_000)
+        assert len(await source_runs.newest(connection, 7, other)) == 1
+    assert [run.reason for run in found] == [f"run {number}" for number in range(KEPT + 4, 4, -1)]
+    assert {(run.attempts, run.removed) for run in found} == {(2, 1)}
+
+
+@pytest.mark.spec("LS-26")
+async def test_a_disabled_source_s_units_ask_nobody(settings: Settings) -> None:
+    from kbsync.library import source_setup
+
+    async with FakeScribe().served() as fake, deployed(with_keys(settings, 8)) as fleet:
+        account = ScribeAccount(fake)
+        account.fill(3)
+        organization = await fleet.organization()
+        source = await _add_source(fleet, account, organization)
+        sync = SyncSource(organization_id=organization, source_id=source)
+        await fleet.ask(sync)
+        await until(lambda: _settled(fleet, source), "the first sync")
+        async with fleet.runtime.database.organization(organization) as connection:
+            assert await source_setup.set_disabled(connection, organization, source, True)
+            assert not await source_setup.set_disabled(connection, organization, source, True)
+        fake.log.clear()
+        documents = [SyncDocument(organization_id=organization, document_id=one) for one in range(1, 4)]
+        await fleet.ask(sync, *documents)
+        await until(lambda: all_ended(fleet), "units that end without asking")
+        assert fake.log == []
+        assert await _status_is(fleet, source, "synced")
+        async with fleet.runtime.database.organization(organization) as connection:
+            assert await source_setup.set_disabled(connection, organization, source, False)
+        await fleet.ask(sync)
+        await until(lambda: all_ended(fleet), "a sync again")
+        assert fake.asked_for(account.is_page) > 0
