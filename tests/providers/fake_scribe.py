@@ -28,6 +28,7 @@ class FakeScribe(FakeApi):
         self.locked: set[str] = set()
         self.revoked = self.plan_is_too_small = self.repeats = self.has_empty_page = False
         self.host_in_links = ""
+        self.pictures = "https://pictures.test"
         self.signatures = 0
 
     async def answer(self, asked: Asked, request: web.Request) -> web.StreamResponse:
@@ -84,7 +85,7 @@ class FakeScribe(FakeApi):
         """Every read signs the pictures' addresses anew."""
         self.signatures += 1
         actions = [
-            {**one, "screenshot_url": f"https://pictures.test/{one['id']}.png?signature={self.signatures}"}
+            {**one, "screenshot_url": f"{self.pictures}/{one['id']}.png?signature={self.signatures}"}
             if isinstance(one, dict) and one.get("screenshot_url")
             else one
             for one in document.get("actions") or []
