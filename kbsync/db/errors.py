@@ -15,6 +15,8 @@ T = TypeVar("T")
 # 40001 serialization_failure, 40P01 deadlock_detected: the whole transaction may simply be tried again.
 RETRYABLE_SQLSTATES = frozenset({"40001", "40P01"})
 RETRIES = 3
+# A row that others point to was to go: somebody wrote one of those meanwhile.
+StillReferenced = asyncpg.ForeignKeyViolationError
 
 _UNAVAILABLE = (
     asyncpg.PostgresConnectionError,

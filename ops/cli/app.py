@@ -5,7 +5,7 @@ from __future__ import annotations
 import typer
 
 import kbsync
-from ops.cli import keys, looking, measuring, processes, queues, source_add, sources, switch, tokens
+from ops.cli import keys, looking, measuring, processes, queues, source_add, source_life, sources, switch, tokens
 from ops.cli import library as library_verbs
 
 app = typer.Typer(
@@ -38,6 +38,7 @@ queues.add_to(app)
 looking.add_to(app)
 measuring.add_to(app)
 source_add.add_to(sources.group)
+source_life.add_to(sources.group)
 app.add_typer(sources.group, name="source")
 app.add_typer(tokens.group, name="token")
 app.add_typer(keys.group, name="keys")

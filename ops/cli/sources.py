@@ -50,7 +50,9 @@ def sync_(
     as_json: bool = JSON_OPTION,
 ) -> None:
     """Sync a source now, or with --dry-run look what that would do."""
+    from kbsync.domain.errors import SettingsError
     from kbsync.domain.requests import SyncSource
+    from kbsync.library import source_setup
     from ops.cli.context import connected, enqueue_by_hand, run
     from ops.cli.source_add import preview_of, print_preview
 
@@ -60,6 +62,10 @@ def sync_(
 
     async def ask() -> dict[str, object]:
         async with connected() as here:
+            async with here.database.organization(organization) as connection:
+                now = await source_setup.schedule(connection, organization, source_id)
+            if now is not None and now.disabled_at is not None:
+                raise SettingsError(f"source {source_id} is disabled: kbsync source enable {source_id} first")
             request = SyncSource(organization_id=organization, source_id=source_id)
             return {"source_id": source_id, "outcome": str((await enqueue_by_hand(here, [request]))[0].outcome)}
 
@@ -79,12 +85,14 @@ def show(
     as_json: bool = JSON_OPTION,
 ) -> None:
     """One source: its setup, how it stands, its limits, and which removal waits for a second look and why."""
-    from kbsync.library import data_sources
+    from kbsync.library import data_sources, source_setup
     from ops.cli.context import connected, run
+    from ops.intervals import written
 
     async def look() -> dict[str, object]:
         async with connected() as here, here.database.organization(organization) as connection:
             source = await kept_source(connection, organization, source_id)
+            now = await source_setup.schedule(connection, organization, source_id)
             connection_row = (
                 await data_sources.get(connection, organization, source.data_source_id)
                 if source.data_source_id
@@ -100,6 +108,10 @@ def show(
                 "last_synced_at": source.last_synced_at,
                 "counts": dict(source.counts),
                 "held_removal": source.held_removal,
+                "disabled_at": now.disabled_at if now else None,
+                "daily_tick": now.daily_tick if now else None,
+                "every": written(now.sync_every_s) if now and now.sync_every_s else None,
+                "credentials_refused_at": connection_row.refused_at if connection_row else None,
                 "limits": dict(connection_row.limits) if connection_row else {},
                 "has_credentials": bool(connection_row and connection_row.sealed_credentials),
             }
@@ -109,7 +121,7 @@ def show(
         print_json(found)
         return
     for name, value in found.items():
-        typer.echo(f"{name:15} {printable(str(value))}")
+        typer.echo(f"{name:22} {printable(str(value))}")
 
 
 @group.command("approve-removal")
