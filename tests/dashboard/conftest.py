@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
@@ -62,12 +62,27 @@ class Dashboard:
     runtime: Runtime
     people: list[Person] = field(default_factory=list)
 
-    async def person(self, *roles: Role, name: str = "", organization_id: int | None = None) -> Person:
+    async def person(
+        self,
+        *roles: Role,
+        name: str = "",
+        organization_id: int | None = None,
+        groups: Sequence[str] = (),
+        public_only: bool = False,
+    ) -> Person:
         """Signed in by the form. Without roles: an operator who may also search."""
         roles = roles or (Role.OPERATOR, Role.READER)
         name = name or f"{'-'.join(roles)}-{len(self.people)}"
         async with self.runtime.database.fleet() as connection:
-            made = await create_token(connection, name, roles=roles, kind="human", organization_id=organization_id)
+            made = await create_token(
+                connection,
+                name,
+                roles=roles,
+                kind="human",
+                organization_id=organization_id,
+                groups=groups,
+                public_only=public_only,
+            )
         http = aiohttp.ClientSession(cookie_jar=aiohttp.CookieJar(unsafe=True))
         person = Person(self.url, name, http, made.text)
         self.people.append(person)
