@@ -34,8 +34,8 @@ async def test_what_is_due_is_asked_for_once_by_any_number_of_schedulers(
     due = [await a_source(database) for _ in range(7)]
     for source in due:
         await every(database, source, 3_600, asked_s_ago=3_601)
-    for seconds, asked in ((3_600, 3_500), (None, 0)):
-        await every(database, await a_source(database), seconds, asked)
+    for seconds, ago in ((3_600, 3_500), (None, 0)):
+        await every(database, await a_source(database), seconds, ago)
     disabled, gone = await a_source(database), await a_source(database, discarded=True)
     await execute(
         database,
