@@ -55,7 +55,8 @@ class ListedSection:
 class ListedDocument:
     """`changed_at` is the provider's own time or None when it has none; `version` anything that changes with content.
 
-    `content` is set by providers whose listing brings it (`listing_brings_content`)."""
+    `content` is set by providers whose listing brings it (`listing_brings_content`). `audience` is as far as the listing
+    knows it: what the document's own fetch says of it stays until a listing says something new."""
 
     external_id: str
     title: str
@@ -153,7 +154,8 @@ class AssetSource(Protocol):
     """A provider whose files have addresses that expire."""
 
     async def asset_url(self, ref: DocumentRef, asset: str) -> str:
-        """An address of the asset that works now, http(s). `asset` is what stood behind ASSET_SCHEME. Raises ItemGone."""
+        """An address of the asset that works now: whole, http(s), and with none of the source's credentials, since readers are
+        led to it. `asset` is what stood behind ASSET_SCHEME. Raises ItemGone."""
         ...
 
 
