@@ -154,7 +154,7 @@ class AssetSource(Protocol):
     """A provider whose files have addresses that expire."""
 
     async def asset_url(self, ref: DocumentRef, asset: str) -> str:
-        """An address of the asset that works now: whole, http(s), and with none of the source's credentials, since readers are
+        """An address of the asset that works now: whole, http(s), and with none of the source's credentials, for readers are
         led to it. `asset` is what stood behind ASSET_SCHEME. Raises ItemGone."""
         ...
 
