@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from kbsync.providers.assets import with_lasting_names
 from kbsync.providers.contract import PUBLIC, Audience, AudienceKind, Content, ListedDocument, UnreadableItem
+from kbsync.providers.fields import text_in
 from kbsync.providers.html import to_markdown
 from kbsync.providers.intercom.config import IntercomConfig
 
@@ -125,11 +126,6 @@ def _audience(article: Mapping[str, Any]) -> Audience:
         return PUBLIC
     kind = said.get("type") if isinstance(said, Mapping) else said
     return PUBLIC if str(kind).lower() in _EVERYBODY else Audience(AudienceKind.UNKNOWN)
-
-
-def text_in(value: Any, name: str) -> str | None:
-    found = value.get(name) if isinstance(value, Mapping) else None
-    return found.strip() or None if isinstance(found, str) else None
 
 
 def _moment(seconds: object) -> datetime | None:

@@ -9,18 +9,17 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from kbsync.domain.errors import (
     CredentialsRefused,
-    ItemGone,
-    ItemUnreadable,
     ProviderError,
     ProviderRefused,
     ProviderUnreachable,
 )
 from kbsync.http.client import SafeClient
-from kbsync.providers.api import JsonApi
+from kbsync.providers.api import JsonApi, for_the_source
 from kbsync.providers.intercom.config import IntercomConfig
 
 PAGE = 100
 MAX_PAGES = 2_000
+NOT_LISTED = "Intercom does not list it. Does the token have the right scopes?"
 _REFUSED_CODES = frozenset(
     {"unauthorized", "token_not_found", "token_revoked", "token_blocked", "token_expired", "token_unauthorized"}
 )
@@ -49,14 +48,14 @@ class IntercomGateway:
 
     async def me(self) -> tuple[str, str]:
         """The app's name and its region."""
-        value = (await _for_the_source(self._api.get("me"))).value
+        value = (await for_the_source(self._api.get("me"), NOT_LISTED)).value
         app = value.get("app") if isinstance(value, Mapping) else None
         if not isinstance(app, Mapping):
             return "a token without an app", ""
         return str(app.get("name") or app.get("id_code") or "an app without a name"), str(app.get("region") or "")
 
     async def help_centers(self) -> list[Mapping[str, Any]]:
-        value = (await _for_the_source(self._api.get("help_center/help_centers"))).value
+        value = (await for_the_source(self._api.get("help_center/help_centers"), NOT_LISTED)).value
         return [one for one in _entries(value) if isinstance(one, Mapping)]
 
     def collections(self) -> AsyncIterator[ListPage]:
@@ -76,7 +75,7 @@ class IntercomGateway:
         following: dict[str, str | int] | None = {"page": 1}
         read: set[str] = set()
         while following is not None:
-            value = (await _for_the_source(self._api.get(path, {"per_page": PAGE, **following}))).value
+            value = (await for_the_source(self._api.get(path, {"per_page": PAGE, **following}), NOT_LISTED)).value
             entries = _entries(value)
             read.add(str(sorted(following.items())))
             following = _next(value, following)
@@ -85,14 +84,6 @@ class IntercomGateway:
             yield ListPage(entries, total if isinstance(total, int) else None, loops)
             if loops:
                 return
-
-
-async def _for_the_source(call: Any) -> Any:
-    """For one article these would be about the article; for a list they are about the source."""
-    try:
-        return await call
-    except (ItemGone, ItemUnreadable) as error:
-        raise ProviderRefused(f"Intercom does not list it: {error}. Does the token have the right scopes?") from error
 
 
 def _entries(value: Any) -> list[Any]:

@@ -25,7 +25,8 @@ from kbsync.providers.contract import (
     SourceSetup,
     Unchanged,
 )
-from kbsync.providers.intercom.articles import Collections, documents_of, expires, raw_markdown, text_in
+from kbsync.providers.fields import text_in
+from kbsync.providers.intercom.articles import Collections, documents_of, expires, raw_markdown
 from kbsync.providers.intercom.config import intercom_config, token_in
 from kbsync.providers.intercom.gateway import IntercomGateway
 

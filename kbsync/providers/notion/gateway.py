@@ -11,18 +11,18 @@ from urllib.parse import quote
 
 from kbsync.domain.errors import (
     CredentialsRefused,
-    ItemGone,
-    ItemUnreadable,
     ProviderError,
     ProviderRefused,
     ProviderUnreachable,
 )
 from kbsync.http.client import SafeClient
-from kbsync.providers.api import Answer, JsonApi, Parameters, said_in
+from kbsync.providers.api import Answer, JsonApi, Parameters, for_the_source, said_in
+from kbsync.providers.fields import text_in
 from kbsync.providers.notion.config import NotionConfig
-from kbsync.providers.notion.payloads import mapping_in, text_in
+from kbsync.providers.notion.payloads import mapping_in
 
 PAGE = 100
+NOT_LISTED = "Notion does not list what is there. May the connection read content?"
 MAX_PAGES = 5_000
 OLDEST = "2022-06-28"
 
@@ -61,14 +61,16 @@ class NotionGateway:
 
     async def me(self) -> Mapping[str, Any]:
         """Whose token it is. Raises CredentialsRefused, ProviderRefused and the rest."""
-        value = (await for_the_source(self._get("users/me"))).value
+        value = (await for_the_source(self._get("users/me"), NOT_LISTED)).value
         return value if isinstance(value, Mapping) else {}
 
     def search(self) -> AsyncGenerator[ListPage]:
         """Pages and databases (or data sources), what was edited last first. Raises ProviderError for a page of it that
         can't be read."""
         newest_first = {"timestamp": "last_edited_time", "direction": "descending"}
-        return self._pages("search", lambda cursor: for_the_source(self._post("search", cursor, sort=newest_first)))
+        return self._pages(
+            "search", lambda cursor: for_the_source(self._post("search", cursor, sort=newest_first), NOT_LISTED)
+        )
 
     async def page(self, identifier: str) -> Any:
         return (await self._get(f"pages/{_part(identifier)}")).value
@@ -161,16 +163,6 @@ class NotionGateway:
 
 def _part(identifier: str) -> str:
     return quote(identifier, safe="")
-
-
-async def for_the_source(call: Awaitable[Answer]) -> Answer:
-    """For one page these would be about the page; for a list they are about the source."""
-    try:
-        return await call
-    except (ItemGone, ItemUnreadable) as error:
-        raise ProviderRefused(
-            f"Notion does not list what is there: {error}. May the connection read content?"
-        ) from error
 
 
 def _next(value: Mapping[str, Any]) -> str | None:

@@ -24,6 +24,7 @@ from kbsync.providers.contract import (
     ListingPart,
     UnreadableItem,
 )
+from kbsync.providers.fields import moment, text_in
 from kbsync.providers.notion.config import NotionConfig
 from kbsync.providers.notion.gateway import NeedsNewerVersion, NotionGateway
 from kbsync.providers.notion.payloads import (
@@ -34,11 +35,9 @@ from kbsync.providers.notion.payloads import (
     is_partial,
     is_trashed,
     mappings_in,
-    moment,
     named,
     parent_of,
     plain_text,
-    text_in,
     title_of,
 )
 from kbsync.providers.notion.tree import NO_PAGES_IN, Budget, TooMuch, TreeReader

@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 from kbsync.providers.contract import PUBLIC, Audience, AudienceKind
+from kbsync.providers.fields import text_in
 
 APP = "https://www.notion.so"
 UNTITLED = "Untitled"
@@ -38,11 +38,6 @@ def dashed(identifier: str) -> str:
 def id_in(value: Any, name: str = "id") -> str | None:
     found = text_in(value, name)
     return dashed(found) if found else None
-
-
-def text_in(value: Any, name: str) -> str | None:
-    found = value.get(name) if isinstance(value, Mapping) else None
-    return found.strip() or None if isinstance(found, str) else None
 
 
 def mapping_in(value: Any, name: str) -> Mapping[str, Any]:
@@ -107,14 +102,6 @@ def parent_of(value: Any) -> Parent:
 
 def audience_of(value: Any) -> Audience:
     return PUBLIC if text_in(value, "public_url") else _MEMBERS
-
-
-def moment(text: str | None) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return found if found.tzinfo else None
 
 
 def address_of(identifier: str) -> str:

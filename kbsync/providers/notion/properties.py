@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from kbsync.providers.contract import ASSET_SCHEME
-from kbsync.providers.notion.payloads import address_of, id_in, mapping_in, mappings_in, text_in
+from kbsync.providers.fields import text_in
+from kbsync.providers.notion.payloads import address_of, id_in, mapping_in, mappings_in
 from kbsync.providers.notion.render import address_in, is_hosted, name_in
 from kbsync.providers.notion.rich_text import date_range, escaped, inline, link, one_line, target
 

@@ -29,6 +29,7 @@ from kbsync.providers.contract import (
     SourceSetup,
     Unchanged,
 )
+from kbsync.providers.fields import text_in
 from kbsync.providers.notion.config import notion_config, token_in
 from kbsync.providers.notion.gateway import NotionGateway
 from kbsync.providers.notion.listing import Listing
@@ -40,7 +41,6 @@ from kbsync.providers.notion.payloads import (
     mapping_in,
     named,
     parent_of,
-    text_in,
     title_of,
 )
 from kbsync.providers.notion.properties import cut_properties, file_addresses, render_properties, with_items

@@ -12,7 +12,8 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from kbsync.providers.contract import ASSET_SCHEME
-from kbsync.providers.notion.payloads import address_of, id_in, mapping_in, plain_text, text_in
+from kbsync.providers.fields import text_in
+from kbsync.providers.notion.payloads import address_of, id_in, mapping_in, plain_text
 from kbsync.providers.notion.rich_text import escaped, in_cell, inline, link, one_line, target
 from kbsync.providers.notion.tree import Block
 

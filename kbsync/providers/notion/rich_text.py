@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Any
 
-from kbsync.providers.notion.payloads import APP, mapping_in, text_in
+from kbsync.providers.fields import text_in
+from kbsync.providers.notion.payloads import APP, mapping_in
 
 _SPECIAL = re.compile(r"[\\`*\[\]]|(?<![^\W_])_|_(?![^\W_])|~(?=~)|(?<=~)~|<(?=[a-zA-Z/!?])|&(?=#?\w{1,31};)")
 _LINE_START = re.compile(r"^(#{1,6}(?=\s|$)|[-+](?=\s|$)|>|={2,}\s*$|-{2,}\s*$|~{3})", re.MULTILINE)

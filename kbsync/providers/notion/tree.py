@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from kbsync.domain.errors import ItemGone, ItemUnreadable, ProviderRefused, ProviderUnreachable
+from kbsync.providers.fields import text_in
 from kbsync.providers.notion.gateway import NotionGateway
-from kbsync.providers.notion.payloads import id_in, mapping_in, text_in
+from kbsync.providers.notion.payloads import id_in, mapping_in
 
 MAX_DEPTH = 30
 # Pages and databases within a page are documents and sections of their own; `unsupported` refuses to show its children.

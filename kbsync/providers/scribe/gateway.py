@@ -9,18 +9,17 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from kbsync.domain.errors import (
     CredentialsRefused,
-    ItemGone,
-    ItemUnreadable,
     ProviderError,
     ProviderRefused,
     ProviderUnreachable,
 )
 from kbsync.http.client import SafeClient
-from kbsync.providers.api import JsonApi, Parameters, said_in
+from kbsync.providers.api import JsonApi, Parameters, for_the_source, said_in
 from kbsync.providers.scribe.config import ScribeConfig
 
 PAGE = 100
 MAX_PAGES = 1_000
+NOT_LISTED = "Scribe does not list its documents."
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class ScribeGateway:
 
     async def teams(self) -> list[str]:
         """The names of the teams that the key opens. Raises CredentialsRefused, ProviderRefused (plan) and the rest."""
-        answer = await _for_the_source(self._api.get("v1/teams/"))
+        answer = await for_the_source(self._api.get("v1/teams/"), NOT_LISTED)
         teams = answer.value if isinstance(answer.value, list) else []
         return [str(team.get("name") or "a team without a name") for team in teams if isinstance(team, Mapping)]
 
@@ -55,7 +54,7 @@ class ScribeGateway:
         used: behind a proxy its scheme and host may be wrong. Raises ProviderError for a page that can't be read."""
         offset: int | None = 0
         while offset is not None:
-            page = _page_of((await _for_the_source(self._api.get(self._list_path(kind, offset)))).value)
+            page = _page_of((await for_the_source(self._api.get(self._list_path(kind, offset)), NOT_LISTED)).value)
             yield page
             offset = page.next_offset
 
@@ -67,14 +66,6 @@ class ScribeGateway:
         parameters: Parameters = {"limit": PAGE, "offset": offset, "type": kind}
         teams = "".join(f"&team_ids={team}" for team in self._config.team_ids)
         return "v1/documents/?" + "&".join(f"{name}={value}" for name, value in parameters.items()) + teams
-
-
-async def _for_the_source(call: Any) -> Any:
-    """For one document these would be about the document; for a page they are about the source."""
-    try:
-        return await call
-    except (ItemGone, ItemUnreadable) as error:
-        raise ProviderRefused(f"Scribe does not list its documents: {error}") from error
 
 
 def _page_of(value: Any) -> DocumentsPage:

@@ -10,7 +10,6 @@ Scribe counts, on every page the same.
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from datetime import datetime
 from typing import Any
 
 from kbsync.domain.errors import ItemGone, ItemUnreadable
@@ -29,6 +28,7 @@ from kbsync.providers.contract import (
     Unchanged,
     UnreadableItem,
 )
+from kbsync.providers.fields import moment, text_in
 from kbsync.providers.scribe.config import api_key_in, scribe_config
 from kbsync.providers.scribe.gateway import MAX_PAGES, ScribeGateway
 from kbsync.providers.scribe.render import assets_of, render
@@ -75,7 +75,7 @@ class ScribeProvider:
         async for page in gateway.pages(kind):
             counts.add(page.count)
             for entry in page.results:
-                identifier = _text(entry, "id")
+                identifier = text_in(entry, "id")
                 if identifier is None:
                     doubts.append(f"Scribe listed a {kind} without an id.")
                 elif identifier not in seen:
@@ -92,7 +92,7 @@ class ScribeProvider:
 
     async def fetch_document(self, ref: DocumentRef) -> Content | Unchanged:
         document = await self._document(ref)
-        title = _text(document, "name") or ref.external_id
+        title = text_in(document, "name") or ref.external_id
         return Content(render(document).markdown, title, audience=_TEAM)
 
     async def asset_url(self, ref: DocumentRef, asset: str) -> str:
@@ -116,26 +116,13 @@ class ScribeProvider:
 def _parts(entry: Mapping[str, Any], identifier: str, sections: set[str]) -> list[ListingPart]:
     parts: list[ListingPart] = []
     team = entry.get("team")
-    section = _text(team, "id")
+    section = text_in(team, "id")
     if section is not None and section not in sections:
         sections.add(section)
-        parts.append(ListedSection(section, _text(team, "name") or section, position=len(sections) - 1))
-    title, link = _text(entry, "name") or identifier, _text(entry, "link")
+        parts.append(ListedSection(section, text_in(team, "name") or section, position=len(sections) - 1))
+    title, link = text_in(entry, "name") or identifier, text_in(entry, "link")
     if entry.get("type") not in ("scribe", "page"):
         return [*parts, UnreadableItem(identifier, title, f"Scribe calls it {entry.get('type')!r}: not known", link)]
-    changed = _text(entry, "updated_at")
+    changed = text_in(entry, "updated_at")
     sections_of = (section,) if section else ()
-    return [*parts, ListedDocument(identifier, title, link, sections_of, _moment(changed), changed, audience=_TEAM)]
-
-
-def _moment(text: str | None) -> datetime | None:
-    try:
-        moment = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return moment if moment.tzinfo else None
-
-
-def _text(value: Any, name: str) -> str | None:
-    found = value.get(name) if isinstance(value, Mapping) else None
-    return found.strip() or None if isinstance(found, str) else None
+    return [*parts, ListedDocument(identifier, title, link, sections_of, moment(changed), changed, audience=_TEAM)]

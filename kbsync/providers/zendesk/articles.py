@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 from kbsync.providers.contract import (
@@ -16,6 +15,7 @@ from kbsync.providers.contract import (
     ListedSection,
     UnreadableItem,
 )
+from kbsync.providers.fields import moment, text_in
 from kbsync.providers.html import to_markdown
 
 MEMBERS = Audience(AudienceKind.MEMBERS)
@@ -128,16 +128,3 @@ def document_of(
         Content(to_markdown(body or "", base_url=url or "").markdown, title, locale, audience=audience),
         audience,
     )
-
-
-def moment(text: str | None) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return found if found.tzinfo else None
-
-
-def text_in(value: Any, name: str) -> str | None:
-    found = value.get(name) if isinstance(value, Mapping) else None
-    return found.strip() or None if isinstance(found, str) else None

@@ -9,17 +9,16 @@ from urllib.parse import parse_qs, quote, urlsplit
 
 from kbsync.domain.errors import (
     CredentialsRefused,
-    ItemGone,
-    ItemUnreadable,
     ProviderError,
     ProviderRefused,
     ProviderUnreachable,
 )
 from kbsync.http.client import SafeClient
-from kbsync.providers.api import JsonApi, Parameters, said_in
+from kbsync.providers.api import JsonApi, Parameters, for_the_source, said_in
 
 PAGE = 100
 MAX_PAGES = 5_000
+NOT_LISTED = "Zendesk does not list it. Is the help center activated, and may this user see it?"
 
 
 @dataclass(frozen=True)
@@ -50,7 +49,7 @@ class BrandGateway:
 
     async def locales(self) -> tuple[str, list[str]]:
         """The help center's default locale and all that are enabled, lower-case."""
-        value = (await for_the_source(self._api.get("help_center/locales"))).value
+        value = (await for_the_source(self._api.get("help_center/locales"), NOT_LISTED)).value
         if not isinstance(value, Mapping) or not isinstance(value.get("locales"), list):
             raise ProviderUnreachable("Zendesk answered without locales")
         names = [name.lower() for name in value["locales"] if isinstance(name, str)]
@@ -87,7 +86,7 @@ class BrandGateway:
         read: set[str] = set()
         while following is not None:
             asked: Parameters = {**parameters, **following}
-            value = (await for_the_source(self._api.get(path, asked))).value
+            value = (await for_the_source(self._api.get(path, asked), NOT_LISTED)).value
             entries = value.get(key) if isinstance(value, Mapping) else None
             if not isinstance(entries, list):
                 raise ProviderUnreachable(f"Zendesk answered a page without {key}")
@@ -101,16 +100,6 @@ class BrandGateway:
 
 def _in(locale: str | None, what: str) -> str:
     return f"help_center/{quote(locale, safe='')}/{what}" if locale else f"help_center/{what}"
-
-
-async def for_the_source(call: Any) -> Any:
-    """For one article these would be about the article; for a list they are about the source."""
-    try:
-        return await call
-    except (ItemGone, ItemUnreadable) as error:
-        raise ProviderRefused(
-            f"Zendesk does not list it: {error}. Is the help center activated, and may this user see it?"
-        ) from error
 
 
 def _next(value: Mapping[str, Any]) -> dict[str, str | int] | None:

@@ -32,13 +32,13 @@ from kbsync.providers.contract import (
     Unchanged,
     UnreadableItem,
 )
+from kbsync.providers.fields import text_in
 from kbsync.providers.zendesk.articles import (
     Brand,
     Segments,
     Tree,
     document_of,
     segment_audience,
-    text_in,
 )
 from kbsync.providers.zendesk.config import authorization_of, zendesk_config
 from kbsync.providers.zendesk.gateway import BrandGateway, ListPage
