@@ -9,15 +9,14 @@ from __future__ import annotations
 import base64
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from html import escape
 from typing import Any
 from urllib.parse import quote, urlencode
 
 from aiohttp import web
 
-from tests.providers.conformance import SECRET, Account
+from tests.providers.conformance import SECRET
 from tests.providers.fake_api import Asked, FakeApi
 
 EMAIL = "ada@acme.test"
@@ -315,95 +314,3 @@ def _v2_error(status: int, code: str, title: str) -> web.Response:
 def _v1_error(status: int, message: str) -> web.Response:
     data = {"authorized": False, "valid": True, "errors": [], "successful": False}
     return web.json_response({"statusCode": status, "message": message, "data": data}, status=status)
-
-
-class CloudAccount(Account):
-    type = "confluence"
-
-    def __init__(self, fake: FakeConfluence) -> None:
-        self.fake: FakeConfluence = fake
-        self.more: dict[str, object] = {}
-
-    def config(self) -> dict[str, object]:
-        return {"base_url": self.fake.url, "requests_per_minute": 1_000_000, **self.more}
-
-    def credentials(self) -> dict[str, str]:
-        return {"email": EMAIL, "api_token": SECRET}
-
-    def fill(self, count: int, space: str = "SUP", **more: Any) -> list[str]:
-        """The first seven of a space are above the others."""
-        first = len(self.fake.items)
-        ids = [str(1_000_000 + number) for number in range(first, first + count)]
-        above = [one.id for one in self.fake.items.values() if one.space == space][:7] + ids
-        for at, id in enumerate(ids):
-            parent = above[at % 7] if first + at >= 7 and above[at % 7] != id else None
-            self.fake.add(Item(id, space, f"Page {id}", f"<p>Word-{id}-one</p>", parent=parent, **more))
-        return ids
-
-    def truth(self) -> dict[str, str]:
-        readable = (one for one in self.fake.items.values() if one.status == "current" and not one.hidden)
-        return {one.id: one.body.removeprefix("<p>").removesuffix("</p>") for one in readable if one.kind == "page"}
-
-    def change(self, ids: Iterable[str]) -> None:
-        for item in (self.fake.items[id] for id in ids):
-            item.body, item.version, item.when = f"<p>Word-{item.id}-two</p>", item.version + 1, LATE
-
-    def delete(self, ids: Iterable[str]) -> None:
-        """Into the bin; what stood below moves up."""
-        for item in [self.fake.items[id] for id in ids]:
-            item.status = "trashed"
-            for below in self.fake.items.values():
-                if below.parent == item.id:
-                    below.parent = item.parent
-
-    def lock(self, ids: Iterable[str]) -> None:
-        """A restriction that leaves the asking account out: no list has the page, and by its id it is a 404."""
-        self.delete(ids := list(ids))
-        for id in ids:
-            self.fake.items[id].status, self.fake.items[id].hidden = "current", True
-
-    def say(self, item: str, *, title: str, text: str) -> None:
-        self.fake.items[item].title, self.fake.items[item].body = title, f"<p>{escape(text)}</p>"
-
-    def revoke(self) -> None:
-        self.fake.revoked = True
-
-    def is_page(self, asked: Asked) -> bool:
-        return asked.path.endswith("/pages")
-
-    def is_fetch(self, asked: Asked) -> bool:
-        return asked.path.rpartition("/")[0].endswith("/api/v2/pages")
-
-    def repeat_cursor(self) -> None:
-        self.fake.repeats = True
-
-    def empty_page(self) -> None:
-        self.fake.has_empty_page = True
-
-
-class GatewayAccount(CloudAccount):
-    """A token with scopes: the site itself does not take it."""
-
-    def __init__(self, fake: FakeConfluence) -> None:
-        super().__init__(fake)
-        fake.only_scoped = True
-
-    def config(self) -> dict[str, object]:
-        return {**super().config(), "gateway_url": self.fake.url, "cloud_id": CLOUD_ID, **self.more}
-
-    def credentials(self) -> dict[str, str]:
-        return {"access_token": SECRET}
-
-
-class DataCenterAccount(CloudAccount):
-    def config(self) -> dict[str, object]:
-        return {**super().config(), "deployment": "data_center", "base_url": self.fake.url + CONTEXT, **self.more}
-
-    def credentials(self) -> dict[str, str]:
-        return {"token": SECRET}
-
-    def is_page(self, asked: Asked) -> bool:
-        return asked.path.endswith("/rest/api/content")
-
-    def is_fetch(self, asked: Asked) -> bool:
-        return asked.path.rpartition("/")[0].endswith("/rest/api/content")
