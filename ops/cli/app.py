@@ -5,7 +5,19 @@ from __future__ import annotations
 import typer
 
 import kbsync
-from ops.cli import keys, looking, measuring, processes, queues, source_add, source_life, sources, switch, tokens
+from ops.cli import (
+    keys,
+    looking,
+    measuring,
+    organizations,
+    processes,
+    queues,
+    source_add,
+    source_life,
+    sources,
+    switch,
+    tokens,
+)
 from ops.cli import library as library_verbs
 
 app = typer.Typer(
@@ -42,3 +54,4 @@ source_life.add_to(sources.group)
 app.add_typer(sources.group, name="source")
 app.add_typer(tokens.group, name="token")
 app.add_typer(keys.group, name="keys")
+app.add_typer(organizations.group, name="organization")

@@ -24,7 +24,8 @@ FLEET_FILES = {
     "queue_pauses", "quotas", "recoveries", "statistics", "ticks",
 }  # fmt: skip
 # Headlines are a function of their arguments; tests/search proves the search's tenant.
-OTHER_STATEMENTS = {"headlines", "search"}
+# So do tests/ops/test_erasure.py for what is run as the fleet, or as its function.
+OTHER_STATEMENTS = {"headlines", "search", "rows_left", "erase_rest"}
 TENANT_TABLES = (
     "data_sources",
     "knowledge_base_sources",
@@ -128,11 +129,16 @@ ARGUMENTS: dict[str, dict[int, object]] = {
     "urls_by_outcome": {3: "gone", 4: 0},
     "note_refusal": {4: None},
     "set_interval": {3: 600},
+    "job_ids_after": {2: ""},
     "forget_older_runs": {3: 0},
     "kept_keys_after": {3: 0},
     "seed_nodes": {3: 0},
     "child_nodes": {4: 0},
 }
+NOTHING_BELOW = (
+    "delete from knowledge_base_document_sections; delete from kbsync.crawl_task_urls; "
+    "delete from knowledge_base_crawl_tasks; delete from knowledge_base_sections; delete from knowledge_base_documents"
+)
 # What the first organization's rows must look like for the statement to do something to them.
 BEFORE = {
     "complete_task": "update knowledge_base_crawl_tasks set urls_pending = 0",
@@ -143,8 +149,12 @@ BEFORE = {
     "fail_source_run": "update kbsync.source_runs set ended_at = null, outcome = null",
     "correct_ended_run": "update kbsync.source_runs set ended_at = now(), outcome = 'synced'",
     "schedule_of": "update knowledge_base_sources set sync_every_s = 600",
-    "remove_source": "delete from knowledge_base_document_sections; delete from kbsync.crawl_task_urls; "
-    "delete from knowledge_base_crawl_tasks; delete from knowledge_base_sections; delete from knowledge_base_documents",
+    "remove_source": NOTHING_BELOW,
+    "erase_knowledge_base_sources": NOTHING_BELOW,
+    "erase_data_sources": "update knowledge_base_sources set data_source_id = null",
+    "erase_outbox": "insert into kbsync.outbox (organization_id, request) "
+    "select organization_id, '{}' from knowledge_base_sources",
+    "orphan_sections": "update knowledge_base_sections set parent_id = 7 where id = 8",
     "remove_unused_connection": "update knowledge_base_sources set data_source_id = null",
     "forget_refusal": "update data_sources set refused_at = now()",
     "place_kept_chunks": "update document_chunks set title = 'another'",
