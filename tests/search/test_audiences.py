@@ -134,6 +134,22 @@ async def test_hidden_documents_take_no_room_among_the_candidates(
 
 
 @pytest.mark.spec("LS-27")
+@pytest.mark.parametrize(
+    ("hidden", "asker"),
+    [(MEMBERS, ANYBODY), (AGENTS, MEMBER), (UNKNOWN, AN_AGENT)],
+    ids=["members", "groups", "unknown"],
+)
+async def test_one_kind_alone_takes_no_room_either(
+    shelf: Shelf, monkeypatch: pytest.MonkeyPatch, hidden: Audience, asker: Asker
+) -> None:
+    monkeypatch.setattr("kbsync.library.search.CANDIDATES", 4)
+    for number in range(12):
+        await put(shelf, f"Lever {number}", "# Lever\n\nlever", hidden)
+    await put(shelf, "Ours", "a lever at last", PUBLIC)
+    assert await titles(shelf, "lever", asker) == ["Ours"]
+
+
+@pytest.mark.spec("LS-27")
 async def test_an_audience_that_changes_counts_for_the_next_search(shelf: Shelf) -> None:
     document_id = await put(shelf, "Moves", "a salary table", PUBLIC)
     assert await titles(shelf, "salary", ANYBODY) == ["Moves"]
