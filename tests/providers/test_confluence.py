@@ -159,6 +159,7 @@ async def test_only_what_is_current_is_listed_and_what_comes_back_keeps_its_id(
         fake.items[id].status = status
     parts = await parts_of(either)
     assert (sorted(listed(parts)), end_of(parts).complete) == ([ids[0], ids[4]], True)
+    assert {asked.query.get("status") for asked in fake.log if either.is_page(asked)} == {"current"}
     async with provider_of(either) as provider:
         for id in ids[1:4]:
             with pytest.raises(ItemGone):

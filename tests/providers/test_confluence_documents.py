@@ -24,7 +24,7 @@ from kbsync.providers.contract import (
 from tests.providers.confluence_accounts import CloudAccount, DataCenterAccount
 from tests.providers.conformance import SECRET, Account, listing, provider_of
 from tests.providers.fake_api import Asked, FakeApi, Fault
-from tests.providers.fake_confluence import ANYBODY, CONTEXT, FakeConfluence, Item, permission
+from tests.providers.fake_confluence import ANYBODY, CONTEXT, PUBLIC_BASE, FakeConfluence, Item, permission
 
 UNKNOWN, MEMBERS = Audience(AudienceKind.UNKNOWN), Audience(AudienceKind.MEMBERS)
 
@@ -250,7 +250,8 @@ async def test_same_space_links_take_the_key_from_the_pages_own_address(
     (id,) = either.fill(1)
     fake.items[id].body = '<ac:link><ri:page ri:content-title="Next door" /></ac:link>'
     async with provider_of(either) as provider:
-        assert (await read(provider, id)).endswith("/display/SUP/Next+door)")
+        site = PUBLIC_BASE if type(either) is CloudAccount else fake.url + CONTEXT
+        assert await read(provider, id) == f"[Next door]({site}/display/SUP/Next+door)"
 
 
 # --- files ---

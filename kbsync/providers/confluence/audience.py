@@ -13,8 +13,9 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatchcase
 from typing import Any
 
-from kbsync.providers.confluence.payloads import Readers, mappings, text_in, within
+from kbsync.providers.confluence.payloads import Readers, mappings, within
 from kbsync.providers.contract import PUBLIC, Audience, AudienceKind
+from kbsync.providers.fields import text_in
 
 MEMBERS = Audience(AudienceKind.MEMBERS)
 UNKNOWN = Audience(AudienceKind.UNKNOWN)

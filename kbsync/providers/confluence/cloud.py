@@ -19,7 +19,6 @@ from kbsync.providers.confluence.payloads import (
     mappings,
     readers_in,
     space_key_in,
-    text_in,
     value_in,
     within,
 )
@@ -32,6 +31,7 @@ from kbsync.providers.confluence.wire import (
     if_allowed,
     results_in,
 )
+from kbsync.providers.fields import text_in
 
 SIZE = 250
 KEYS_AT_ONCE = 50
@@ -50,8 +50,7 @@ class CloudGateway:
         self._wire = wire
 
     async def me(self) -> Mapping[str, Any]:
-        value = await self._wire.get("rest/api/user/current")
-        return value if isinstance(value, Mapping) else {}
+        return await self._wire.me()
 
     async def spaces(self, keys: Sequence[str], *, archived: bool, light: bool = False) -> AsyncIterator[ListPage]:
         wanted: dict[str, str] = {"status": "archived" if archived else "current"}

@@ -16,7 +16,6 @@ from kbsync.providers.confluence.payloads import (
     identifier_in,
     mappings,
     readers_in,
-    text_in,
     value_in,
     within,
 )
@@ -29,6 +28,7 @@ from kbsync.providers.confluence.wire import (
     if_allowed,
     results_in,
 )
+from kbsync.providers.fields import text_in
 
 SIZE = 200
 MAX_PEOPLE = 20  # of one page; they are asked for one by one
@@ -43,8 +43,7 @@ class DataCenterGateway:
         self._wire = wire
 
     async def me(self) -> Mapping[str, Any]:
-        value = await self._wire.get("rest/api/user/current")
-        return value if isinstance(value, Mapping) else {}
+        return await self._wire.me()
 
     async def spaces(self, keys: Sequence[str], *, archived: bool, light: bool = False) -> AsyncIterator[ListPage]:
         """`keys` are chosen from the whole list by the caller: not every version takes several."""

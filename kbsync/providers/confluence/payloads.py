@@ -4,11 +4,14 @@ A title falls back to the id; without a version's number its time alone says tha
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
+
+from kbsync.providers.fields import moment, text_in
 
 BLOG_POST = "blogpost"
 PAGE = "page"
@@ -66,11 +69,6 @@ def identifier_in(value: Any, name: str = "id") -> str | None:
     return str(found).strip() or None
 
 
-def text_in(value: Any, name: str) -> str | None:
-    found = value.get(name) if isinstance(value, Mapping) else None
-    return found.strip() or None if isinstance(found, str) else None
-
-
 def within(value: Any, *names: str) -> Any:
     """The value below `names`, or None where a step has no such name."""
     for name in names:
@@ -80,14 +78,6 @@ def within(value: Any, *names: str) -> Any:
 
 def mappings(value: Any) -> list[Mapping[str, Any]]:
     return [one for one in value if isinstance(one, Mapping)] if isinstance(value, list) else []
-
-
-def moment(text: str | None) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return found if found.tzinfo else None
 
 
 def space_of(entry: Any) -> Space | None:
@@ -142,6 +132,12 @@ def space_key_in(url: str | None) -> str | None:
         if mark in parts[:-1]:
             return parts[parts.index(mark) + 1].replace("%7E", "~") or None
     return None
+
+
+def site_in(url: str | None) -> str | None:
+    """The site, with its context path, to which an address of a page belongs."""
+    found = re.match(r"https?://[^?#]*?(?=/(?:spaces|display)/)", url or "")
+    return found[0] if found else None
 
 
 def readers_in(restrictions: Any) -> Readers:

@@ -18,9 +18,9 @@ from kbsync.providers.confluence.config import authorization_of, confluence_conf
 from kbsync.providers.confluence.gateway import gateway_of
 from kbsync.providers.confluence.listing import Listing, unknown_note
 from kbsync.providers.confluence.macros import PageContext, attachment_name
-from kbsync.providers.confluence.payloads import kind_and_id, space_key_in, text_in
+from kbsync.providers.confluence.payloads import kind_and_id, site_in, space_key_in
 from kbsync.providers.confluence.render import files_of_view, mentioned, render, render_view
-from kbsync.providers.confluence.wire import Body, for_the_source
+from kbsync.providers.confluence.wire import Body
 from kbsync.providers.contract import (
     Access,
     Content,
@@ -30,6 +30,7 @@ from kbsync.providers.contract import (
     SourceSetup,
     Unchanged,
 )
+from kbsync.providers.fields import text_in
 
 MAX_NAMED_SPACES = 50
 NO_SPACE = "These credentials see no space to read. Check the user's permissions, the token's scopes and space_keys."
@@ -80,7 +81,9 @@ class ConfluenceProvider:
             unknown = [one for one in people if one[1] not in self._names]
             if unknown:
                 self._names.update(await self._gateway.names(unknown))
-            page = PageContext(self._config.site, body.space_key or space_key_in(ref.url), self._names)
+            page = PageContext(
+                site_in(body.url) or self._config.site, body.space_key or space_key_in(ref.url), self._names
+            )
             return Content(await asyncio.to_thread(render, body.storage, page, url=url), title)
         if body.view is not None:
             return Content(await asyncio.to_thread(render_view, body.view, url=url), title)
@@ -114,7 +117,7 @@ class ConfluenceProvider:
     async def _identify(self) -> str:
         """Whose the credentials are. Raises CredentialsRefused where Confluence takes them for nobody's."""
         try:
-            me = await for_the_source(self._gateway.me())
+            me = await self._gateway.me()
         except ProviderRefused as error:
             if not isinstance(error, CredentialsRefused) and error.status == 401:
                 return "a token that may not say whose it is"  # it lacks a scope, so it is known

@@ -16,13 +16,15 @@ from kbsync.domain.errors import (
     ProviderUnreachable,
 )
 from kbsync.http.client import SafeClient
-from kbsync.providers.api import JsonApi, said_in
+from kbsync.providers.api import JsonApi, for_the_source, said_in
 from kbsync.providers.confluence.config import ConfluenceConfig
-from kbsync.providers.confluence.payloads import mappings, text_in
+from kbsync.providers.confluence.payloads import mappings
+from kbsync.providers.fields import text_in
 
 MAX_PAGES = 10_000
 MAX_EMPTY_PAGES = 5  # one after the other, each naming a next one: such a list is not believed to end
 SMALLEST_PAGE = 5
+REFUSAL = "Confluence does not list it. Check the address, and what this user may see."
 _SHRINK = 4
 
 
@@ -71,6 +73,11 @@ class Wire:
         except _TooMuchAtOnce as error:
             raise ProviderUnreachable(str(error)) from error
 
+    async def me(self) -> Mapping[str, Any]:
+        """Whose the credentials are, as Confluence tells it; {} for nothing that can be understood."""
+        value = (await for_the_source(self.api.get("rest/api/user/current"), REFUSAL)).value
+        return value if isinstance(value, Mapping) else {}
+
     async def page(
         self, path: str, parameters: Mapping[str, str | int], size: int
     ) -> tuple[Any, Mapping[str, str], int]:
@@ -78,7 +85,7 @@ class Wire:
         list a refusal is about the source, never about a document."""
         while True:
             try:
-                answer = await for_the_source(self.api.get(path, {**parameters, "limit": size}))
+                answer = await for_the_source(self.api.get(path, {**parameters, "limit": size}), REFUSAL)
                 return answer.value, answer.headers, size
             except _TooMuchAtOnce as error:
                 if size <= SMALLEST_PAGE:
@@ -91,16 +98,6 @@ def results_in(value: Any) -> list[Any]:
     if not isinstance(results, list):
         raise ProviderUnreachable("Confluence answered a page without results")
     return results
-
-
-async def for_the_source(call: Awaitable[Any]) -> Any:
-    """For one page these would be about the page; for a list they are about the source."""
-    try:
-        return await call
-    except (ItemGone, ItemUnreadable) as error:
-        raise ProviderRefused(
-            f"Confluence does not list it: {error}. Check the address, and what this user may see."
-        ) from error
 
 
 async def if_allowed(call: Awaitable[Any]) -> Any:
@@ -125,8 +122,8 @@ def meaning(status: int, value: Any) -> ProviderError | None:
             return ProviderRefused(f"Confluence refused (401): the token lacks a scope. {words}", 401)
         case 401:
             return CredentialsRefused(
-                "Confluence refused the credentials (401). Give the source a new token; one with scopes needs the site's "
-                "cloud_id.",
+                "Confluence refused the credentials (401). Give the source a new token; in the cloud, one with scopes needs "
+                "the site's cloud_id.",
                 401,
             )
         case 403 if _NO_LICENCE.search(words):
