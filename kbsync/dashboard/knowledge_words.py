@@ -236,7 +236,9 @@ class HeldRemoval:
 
 
 def next_due(source: SourceLine, now: datetime) -> datetime | None:
-    """When the daily scan asks for it; None when the scan passes it by."""
+    """When the daily scan asks for it; None when the scan passes it by, as it does with a disabled one."""
+    if source.disabled_at is not None:
+        return None
     wanted = source.daily_tick is True if source.type == "intercom" else source.daily_tick is not False
     return DAILY_SCAN.next_due(now) if wanted else None
 

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -56,6 +56,7 @@ class SourceLine:
     crawl_id: int | None
     crawl_found: int | None
     crawl_pending: int | None
+    disabled_at: datetime | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,13 @@ async def holdings(connection: Connection, organization_id: int, source_id: int)
     return Holdings(**row)
 
 
+async def holdings_up_to(connection: Connection, organization_id: int, source_id: int, most: int) -> Holdings:
+    """As `holdings`, counted to `most` (chunks to ten times that), and without what a person does not think in."""
+    row = await connection.fetchrow(_SQL["holds_up_to"], organization_id, source_id, most)
+    assert row is not None
+    return Holdings(**row)
+
+
 async def is_there(connection: Connection, organization_id: int, source_id: int) -> bool:
     """Whether the row is, discarded or not: a removal that stopped half-way goes on."""
     return await connection.fetchval(_SQL["is_there"], organization_id, source_id) is not None

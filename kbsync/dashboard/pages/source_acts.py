@@ -8,12 +8,12 @@ from kbsync.dashboard.page import Action
 from kbsync.dashboard.words import count
 from kbsync.domain.errors import ServerUnavailable
 from kbsync.domain.requests import Priority, SyncSource
-from kbsync.library import audit, owners, sources
+from kbsync.library import audit, owners, source_setup, sources
 from kbsync.queue.jobs import Enqueued, EnqueueOutcome
 from kbsync.recovery.promises import accept_units
 
 SYNCED, APPROVED = "source.sync", "source.approve_removal"
-_MISSING = "There is no such source, or it is another organization’s. Nothing was done."
+MISSING = "There is no such source, or it is another organization’s. Nothing was done."
 _SAID = {
     EnqueueOutcome.CREATED: "Its sync is in line, before everything that no person waits for.",
     EnqueueOutcome.REPLACED: "Its sync is in line again, before everything that no person waits for.",
@@ -23,7 +23,11 @@ _SAID = {
 
 async def sync_now(ask: Ask) -> Done:
     """After: the sync is owed and queued; one that runs now runs once more."""
-    source_id, organization_id = await _source_of(ask)
+    source_id, organization_id = await source_of(ask)
+    async with ask.services.database.organization(organization_id) as connection:
+        schedule = await source_setup.schedule(connection, organization_id, source_id)
+    if schedule is not None and schedule.disabled_at is not None:
+        raise ActionRefused("It is disabled: enable it first. Nothing was done.", f"/sources/{source_id}")
     (answer,) = await _ask_for_sync(ask, organization_id, source_id)
     async with ask.services.database.organization(organization_id) as connection:
         await audit.write(
@@ -40,12 +44,12 @@ async def sync_now(ask: Ask) -> Done:
 async def approve_removal(ask: Ask) -> Done:
     """After: what was held, exactly as the page showed it, goes with the next run, which is asked for. Another removal than
     the one that was looked at is not approved."""
-    source_id, organization_id = await _source_of(ask)
+    source_id, organization_id = await source_of(ask)
     back = f"/sources/{source_id}"
     async with ask.services.database.organization(organization_id) as connection:
         row = await sources.lock(connection, organization_id, source_id)
         if row is None:
-            raise NotHere(_MISSING)
+            raise NotHere(MISSING)
         held = row.held_removal
         if held is None:
             raise ActionRefused("No removal waits any more: a sync has decided it. Nothing was done.", back)
@@ -72,13 +76,13 @@ async def approve_removal(ask: Ask) -> Done:
     return Done(f"{said} {_said(answer)}", back)
 
 
-async def _source_of(ask: Ask) -> tuple[int, int]:
+async def source_of(ask: Ask) -> tuple[int, int]:
     """The source that the person may act on, and its organization. Raises NotHere for every other one."""
     source_id = ask.number("id")
-    organization_id = await organization_of(ask, owners.owner_of_source, source_id, _MISSING)
+    organization_id = await organization_of(ask, owners.owner_of_source, source_id, MISSING)
     async with ask.services.database.organization(organization_id) as connection:
         if await sources.get(connection, organization_id, source_id) is None:
-            raise NotHere(_MISSING)
+            raise NotHere(MISSING)
     return source_id, organization_id
 
 

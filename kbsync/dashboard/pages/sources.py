@@ -17,11 +17,11 @@ from kbsync.dashboard.knowledge import (
     place_of,
 )
 from kbsync.dashboard.page import Action, Page
-from kbsync.dashboard.pages import source_acts
+from kbsync.dashboard.pages import source_acts, source_changes
 from kbsync.domain.errors import FlagStoreUnavailable, SettingsError
 from kbsync.domain.ids import QueueName, job_id
 from kbsync.domain.requests import SyncSource
-from kbsync.library import crawl_views, organizations, owners, source_pages
+from kbsync.library import crawl_views, organizations, owners, source_pages, source_runs, source_setup
 from kbsync.library.source_pages import SourceFilter, SourcePage
 from kbsync.queue.fleet import unavailable_if_redis_fails
 from kbsync.queue.views import JobDetail
@@ -44,6 +44,7 @@ DOCUMENT_STATES = (
 )
 DOCUMENTS = 25
 CRAWLS = 3  # newest; the others have their own page
+RUNS = 10
 MISSING = "There is no such source, or it is another organization’s."
 
 
@@ -108,7 +109,8 @@ async def source(ask: Ask) -> Mapping[str, Any]:
     context: dict[str, Any] = {}
     async with ask.services.database.organization(organization_id) as connection:
         row = await source_pages.source_page(connection, organization_id, source_id, sync_id)
-        if row is None:
+        schedule = await source_setup.schedule(connection, organization_id, source_id)
+        if row is None or schedule is None:
             raise NotHere(MISSING)
         if not is_stream(ask):
             documents = await source_pages.source_documents(
@@ -128,6 +130,12 @@ async def source(ask: Ask) -> Mapping[str, Any]:
                 else None,
                 "sections": await source_pages.source_sections(connection, organization_id, source_id),
                 "crawls": [(crawl, words.pace_of(crawl, ask.now)) for crawl in crawls],
+                "runs": await source_runs.newest(connection, organization_id, source_id, RUNS),
+                "holds": await source_setup.holdings_up_to(
+                    connection, organization_id, source_id, source_changes.MOST_REMOVED_HERE + 1
+                )
+                if ask.may(Access.ACT_ON_KNOWLEDGE)
+                else None,
                 "entries": await source_pages.source_entries(connection, organization_id, f"source:{source_id}"),
             }
     job = await _job(ask, sync_id)
@@ -135,13 +143,17 @@ async def source(ask: Ask) -> Mapping[str, Any]:
         context["quotas"], context["closed"] = await _quotas(ask, row)
         settings, hidden = words.shown_settings(row.type, row.config)
         context |= {"settings": settings, "hidden_settings": hidden}
+        context |= {"typed_settings": source_changes.typed_settings(row.type, row.config)}
     return {
         **context,
         "row": row,
         "name": words.source_name(row.name, words.address_of(row.config)),
         "where": words.address_of(row.config),
         "standing": words.standing_of(row, ask.now),
-        "next": words.next_due(row, ask.now),
+        "next": source_changes.next_sync(words.next_due(row, ask.now), schedule),
+        "schedule": schedule,
+        "every": source_changes.every(schedule),
+        "most_removed": source_changes.MOST_REMOVED_HERE,
         "held": words.HeldRemoval.of_source(row.held_removal),
         "job": job,
         "sync_id": sync_id,
@@ -190,4 +202,4 @@ PAGES = (
     Page("/sources", "sources.html", sources, Access.KNOWLEDGE, live=("verdict", "rows")),
     Page("/sources/{id}", "source.html", source, Access.KNOWLEDGE, live=("standing", "figures")),
 )
-ACTIONS: tuple[Action, ...] = source_acts.ACTIONS
+ACTIONS: tuple[Action, ...] = (*source_acts.ACTIONS, *source_changes.ACTIONS)

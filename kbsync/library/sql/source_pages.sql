@@ -2,7 +2,7 @@
 -- A keyset page of kept sources, of one organization or ($1 null, run as the fleet) of all; $8 rows are looked at.
 select source.id, source.organization_id, organization.name as organization, source.type, source.name, source.config,
     source.sync_status, source.sync_error, source.sync_error_at, source.sync_started_at, source.last_synced_at,
-    source.daily_tick, source.counts,
+    source.daily_tick, source.disabled_at, source.counts,
     case when source.removal_approved_at is null then (source.held_removal ->> 'count')::bigint end as held,
     live.id as crawl_id, live.urls_found as crawl_found, live.urls_pending as crawl_pending
 from (
@@ -65,7 +65,7 @@ select
 -- One kept source, with its connection (never its credentials), its live crawl and its newest request.
 select source.id, source.organization_id, organization.name as organization, source.type, source.name, source.config,
     source.sync_status, source.sync_error, source.sync_error_at, source.sync_started_at, source.last_synced_at,
-    source.daily_tick, source.counts,
+    source.daily_tick, source.disabled_at, source.counts,
     case when source.removal_approved_at is null then (source.held_removal ->> 'count')::bigint end as held,
     live.id as crawl_id, live.urls_found as crawl_found, live.urls_pending as crawl_pending, source.created_at,
     source.sync_run, source.held_removal, source.removal_approved_at, connection.id as data_source_id,

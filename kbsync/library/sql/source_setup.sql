@@ -44,6 +44,23 @@ select
     ) as crawl_urls,
     (select count(*) from kbsync.source_runs where organization_id = $1 and source_id = $2) as runs;
 
+-- name: holds_up_to
+-- The same for a page: each count to $3 at most, chunks to ten times that.
+select
+    (select count(*) from (
+        select from knowledge_base_documents where organization_id = $1 and source_id = $2 limit $3) counted) as documents,
+    (select count(*) from (
+        select
+        from (select id from knowledge_base_documents where organization_id = $1 and source_id = $2 limit $3) document
+        join document_chunks chunk
+            on chunk.organization_id = $1 and chunk.source_type = 'KnowledgeBaseDocument' and chunk.source_id = document.id
+        limit $3 * 10) counted) as chunks,
+    (select count(*) from (
+        select from knowledge_base_sections where organization_id = $1 and source_id = $2 limit $3) counted) as sections,
+    (select count(*) from (
+        select from knowledge_base_crawl_tasks where organization_id = $1 and source_id = $2 limit $3) counted) as crawls,
+    0::bigint as crawl_urls, 0::bigint as runs;
+
 -- name: discard_source
 -- The end begins: nobody runs it any more, and its newest run may not end or remove anything.
 update knowledge_base_sources
