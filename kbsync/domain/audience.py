@@ -48,12 +48,6 @@ class Asker:
             case AudienceKind.UNKNOWN:
                 return False
 
-    @property
-    def kinds_hidden(self) -> tuple[AudienceKind, ...]:
-        """The kinds of which this asker may find not all documents."""
-        hidden = (AudienceKind.GROUPS, AudienceKind.UNKNOWN)
-        return hidden if self.is_member else (AudienceKind.MEMBERS, *hidden)
-
 
 ANYBODY = Asker()
 MEMBER = Asker(is_member=True)

@@ -22,6 +22,7 @@ from kbsync.domain.errors import (
     ProviderBusy,
     ProviderError,
     ProviderUnreachable,
+    SettingsError,
 )
 from kbsync.domain.retry import backoff_s
 from kbsync.domain.text import has_unstorable_characters
@@ -79,8 +80,7 @@ class Assets:
     client_of: Callable[[int], SafeClient]
 
     async def address_of(self, organization_id: int, document_id: int, asset: str, asker: Asker) -> AssetAnswer:
-        """Before: the asker may read this organization. Raises ServerUnavailable, and SettingsError for limits that can't be
-        read."""
+        """Before: the asker may read this organization. Raises ServerUnavailable."""
         if not NAME.fullmatch(asset) or has_unstorable_characters(asset):
             return NoAsset()
         async with self.units.database.organization(organization_id) as connection:
@@ -99,7 +99,7 @@ class Assets:
             return NoAsset()
         except ProviderUnreachable:
             return AssetLater(UNREACHABLE_WAIT_S, "the source does not answer")
-        except ProviderError as error:
+        except (ProviderError, SettingsError) as error:
             # In an editor's words on the source's page, with the next sync; who reads a document can do nothing about it.
             log.warning("asset_not_asked", document_id=document_id, source_id=place.id, error=str(error))
             return AssetLater(BROKEN_WAIT_S, "the source can't be asked: its connection needs an editor")

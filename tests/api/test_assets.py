@@ -267,6 +267,9 @@ async def test_a_provider_that_fails_or_refuses_is_503_and_nothing_of_it_is_told
         assert int(answer.headers["Retry-After"]) > 0
         for secret in (SECRET, library.account.fake.url, "127.0.0.1"):
             assert secret not in answer.body + str(answer.headers)
+    library.account.fake.heal()
+    await library.execute("update data_sources set refused_at = null, limits = '{\"document_sync\": 7}'")
+    assert (await library.get(token)).status == 503
 
 
 @pytest.mark.spec("LS-25", "SE-03", "SE-04")
