@@ -14,6 +14,7 @@ from kbsync.db.pool import Connection
 from kbsync.domain.audience import ANYBODY, MEMBER, PUBLIC, Asker, Audience, AudienceKind
 from kbsync.library import assets, document_pages
 from kbsync.library.search import search
+from migrations import ROUTINES
 from tests.search.conftest import NewShelf, Shelf
 
 MEMBERS = Audience(AudienceKind.MEMBERS)
@@ -248,3 +249,24 @@ async def test_the_text_index_leads_whatever_is_restricted(shelf: Shelf, asker: 
     assert ("Rare" in hits) is asker.may_find(AGENTS)
     assert after[0] > before[0]
     assert after[1:] == before[1:]
+
+
+@pytest.mark.spec("LS-27", "OP-11")
+async def test_a_process_of_an_older_version_finds_public_documents_alone_and_no_old_door_stays_open(
+    shelf: Shelf, database_url: str
+) -> None:
+    await put(shelf, "Public", "the handbook", PUBLIC)
+    await put(shelf, "Members", "the handbook", MEMBERS)
+    old = "bigint, text, bigint, text, text, integer, integer, integer"
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("drop function kbsync.search_chunks")
+    await connection.execute(f"create function kbsync.search_chunks({old}) returns integer language sql as 'select 1'")
+    await connection.execute((ROUTINES / "search_chunks.sql").read_text(encoding="utf-8"))
+    assert await connection.fetchval("select count(*) from pg_proc where proname = 'search_chunks'") == 1
+    await connection.close()
+    async with shelf.database.organization(shelf.organization_id) as transaction:
+        rows = await transaction.fetch(
+            "select title from kbsync.search_chunks($1, 'handbook', null, null, null, 2000, 10, 0)",
+            shelf.organization_id,
+        )
+    assert [row["title"] for row in rows] == ["Public"]
