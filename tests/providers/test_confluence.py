@@ -7,15 +7,13 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kbsync.domain.errors import (
-    ItemGone,
-    ProviderRefused,
-    ProviderUnreachable,
-)
+from kbsync.domain.errors import ItemGone, ProviderRefused, ProviderUnreachable
+from kbsync.domain.requests import SyncSource
 from kbsync.providers.contract import DocumentRef, ListedDocument, ListedSection, ListingPart
 from kbsync.settings import Settings
+from tests.acceptance.deployment import until
 from tests.providers.confluence_accounts import CloudAccount, DataCenterAccount
-from tests.providers.conformance import Account, Conformance, end_of, listed, listing, provider_of
+from tests.providers.conformance import Account, Conformance, _settled, end_of, listed, listing, provider_of
 from tests.providers.fake_api import Fault
 from tests.providers.fake_confluence import FakeConfluence, Item, permission
 
@@ -52,10 +50,35 @@ class TestDataCenter(Conformance):
     async def account(self, data_center: DataCenterAccount) -> Account:
         return data_center
 
-    async def test_two_thousand_items_change_vanish_and_lock_and_the_library_follows(
+    # The library follows both deployments by the same parts: the long run is the cloud's.
+    test_two_thousand_items_change_vanish_and_lock_and_the_library_follows = None  # type: ignore[assignment]
+
+    @pytest.mark.spec("LS-08", "LS-09")
+    async def test_what_comes_back_from_the_bin_or_the_archive_is_the_row_that_it_was(
         self, account: Account, settings: Settings
     ) -> None:
-        pytest.skip("the library follows both deployments by the same parts: once is enough")
+        assert isinstance(account, DataCenterAccount)
+        ids = account.fill(150)
+        rows = "select external_id, id from knowledge_base_documents where source_id = $1 and discarded_at is null"
+        async with self._synced(account, settings) as (fleet, organization, source):
+
+            async def synced() -> dict[str, int]:
+                await fleet.ask(SyncSource(organization_id=organization, source_id=source))
+                await until(lambda: _settled(fleet, source), "the sync")
+                await self._agrees(fleet, account, source)
+                async with fleet.runtime.database.fleet() as connection:
+                    return {row["external_id"]: row["id"] for row in await connection.fetch(rows, source)}
+
+            before = await synced()
+            account.delete(ids[3:6])
+            account.fake.items[ids[9]].status = "archived"
+            account.change(ids[20:25])
+            account.fake.log.clear()
+            assert set(await synced()) == set(ids) - {*ids[3:6], ids[9]}
+            assert account.fake.asked_for(account.is_fetch) == 5
+            for id in (*ids[3:6], ids[9]):
+                account.fake.items[id].status = "current"
+            assert await synced() == before
 
 
 def documents(parts: Iterable[ListingPart]) -> dict[str, ListedDocument]:

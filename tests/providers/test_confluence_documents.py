@@ -7,10 +7,13 @@ from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import ClientSession, web
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kbsync.domain.errors import ItemGone, ItemUnreadable, ProviderUnreachable
 from kbsync.providers.confluence.audience import Reach, audience_of, space_audience
 from kbsync.providers.confluence.macros import attachment_name
+from kbsync.providers.confluence.payloads import entry_of, readers_in, space_of
 from kbsync.providers.contract import (
     PUBLIC,
     AssetSource,
@@ -191,6 +194,31 @@ def test_names_are_compared_as_they_are() -> None:
     unlicensed = [{"operation": {"operation": "read", "targetType": "space"}, "unlicensedAccess": True}]
     assert space_audience(unlicensed, ()) == MEMBERS
     assert space_audience([None, {"operation": None}, *permission("staff")], ("st*",)) == MEMBERS
+
+
+FIELDS = [
+    "id", "key", "title", "status", "version", "number", "createdAt", "when", "ancestors", "restrictions", "read", "group",
+    "user", "results", "name", "accountId", "_links", "webui", "base", "operation", "subjects", "parentId", "extensions",
+]  # fmt: skip
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=8),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=3), inner, max_size=5)
+    ),
+    max_leaves=12,
+)
+
+
+@pytest.mark.spec("LS-07")
+@given(JSON)
+def test_nothing_that_json_can_hold_is_a_fault_of_ours(value: object) -> None:
+    """C07: whatever comes is an entry with defaults, or none."""
+    for entry in (value, {"id": "1", "title": value, "version": value, "ancestors": value, "_links": value}):
+        found = entry_of(entry, "page", "https://acme.test/wiki")
+        assert found is None or (found.id and found.title)
+    space_of(value)
+    assert readers_in(value) is None or isinstance(value, dict)
+    assert space_audience(value, ()).kind in AudienceKind
 
 
 # --- people and forms ---
