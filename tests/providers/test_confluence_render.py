@@ -61,6 +61,7 @@ def test_every_element_becomes_the_markdown_that_we_wrote(name: str) -> None:
         ("<P>upper</P><BR/>case", "upper\n\ncase"),
         ("<ac:link/><ac:image/><ac:emoticon/><ac:structured-macro/><ac:task/>", "- [ ]"),
         ("<p>\ue0000\ue001 \ue002</p>", "0"),
+        ("<p>a &#xe000;7&#xe001; b</p><table><tr><td>c&#xe000;7&#xe001;</td></tr></table>", "a b | | | ---- | | c |"),
     ],
 )
 def test_what_is_broken_keeps_its_text(storage: str, text: str) -> None:
@@ -105,6 +106,19 @@ def test_no_name_of_the_format_is_left_whatever_is_nested(parts: list[str]) -> N
     markdown = rendered(storage)
     if "<![CDATA[" not in storage:
         assert not re.search(r"</?(?:ac|ri):", markdown)
+
+
+OWN = (
+    '<ac:structured-macro ac:name="markdown"><ac:plain-text-body><![CDATA[# one\n\n- *two*]]></ac:plain-text-body>'
+    "</ac:structured-macro>"
+)
+
+
+def test_an_authors_own_markdown_stays_where_it_stands() -> None:
+    assert rendered(OWN) == "# one\n\n- *two*"
+    assert rendered(MACRO.format("info", OWN)) == "> **Info**\n>\n> # one\n> \n> - *two*"
+    assert rendered(f"<ul><li>{OWN}</li></ul>") == "- # one\n  \n  - *two*"
+    assert "| # one<br>- *two* |" in rendered(f"<table><tr><td>{OWN}</td></tr></table>")
 
 
 def test_a_view_has_lasting_names_for_its_files() -> None:

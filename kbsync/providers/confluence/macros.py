@@ -14,7 +14,7 @@ from html import escape
 from urllib.parse import quote, quote_plus
 
 from kbsync.providers.confluence.storage import Frame, Resource, text_of
-from kbsync.providers.confluence.tables import Cell, cell_of, table_of
+from kbsync.providers.confluence.tables import LINE, Cell, cell_of, table_of
 
 # The Markdown converter keeps links of the web only: this stands for `kbsync-asset:` until it has run.
 ASSET_HOST = "https://asset.kbsync.invalid/"
@@ -40,6 +40,7 @@ _EMOTICONS = {
     "heart": "❤️", "broken-heart": "💔",
 }  # fmt: skip
 _LANGUAGES = {"html/xml": "xml", "c#": "csharp", "c++": "cpp", "visual basic": "vb", "plain text": "", "plain": ""}
+_OWN = re.compile("\ue000(\\d{1,6})\ue001")
 _LANGUAGE = re.compile(r"[A-Za-z0-9_+#.-]{1,30}")
 
 
@@ -196,6 +197,11 @@ class Reader:
         self.verbatim.append(text_as_typed(escaped))
         return f"<p>\ue000{len(self.verbatim) - 1}\ue001</p>"
 
+    def own_markdown(self, number: str) -> str:
+        """What a mark stands for; nothing, for one that is not ours but an author's character references."""
+        index = int(number)
+        return self.verbatim[index] if index < len(self.verbatim) else ""
+
     # --- the rest ---
 
     def parameter(self, frame: Frame, around: Frame) -> None:
@@ -243,7 +249,9 @@ class Reader:
         around.out.append(frame.html.strip())
 
     def cell(self, frame: Frame, around: Frame) -> None:
-        around.rows.append(cell_of(frame.html, frame.attributes, is_head=frame.name == "th"))
+        # A cell has one line: Markdown of its own would end the table.
+        html = _OWN.sub(lambda found: escape(self.own_markdown(found[1]).strip()).replace("\n", LINE), frame.html)
+        around.rows.append(cell_of(html, frame.attributes, is_head=frame.name == "th"))
 
 
 _ENDINGS: Mapping[str, Callable[[Reader, Frame, Frame], None]] = {

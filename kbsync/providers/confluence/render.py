@@ -14,7 +14,7 @@ from kbsync.providers.contract import ASSET_SCHEME
 from kbsync.providers.html import MAX_HTML, to_markdown
 
 _OURS = re.compile("[\ue000-\ue002]")
-_VERBATIM = re.compile("\ue000(\\d+)\ue001")
+_VERBATIM = re.compile("^([> \t*0-9.-]*)\ue000(\\d{1,6})\ue001|\ue000(\\d{1,6})\ue001", re.MULTILINE)
 _MENTIONED = re.compile(r"ri:(account-id|userkey)=\"([^\"<>&\s]{1,200})\"")
 _MAX_MENTIONED = 100
 
@@ -25,7 +25,15 @@ def render(storage: str, page: PageContext, *, url: str) -> str:
     html = plain_html(_OURS.sub("", storage[:MAX_HTML]), reader.end)
     markdown = to_markdown(html, base_url=url).markdown
     markdown = markdown.replace("](" + ASSET_HOST, "](" + ASSET_SCHEME).replace(LINE, "<br>")
-    return _VERBATIM.sub(lambda found: reader.verbatim[int(found[1])].strip("\n"), markdown)
+    return _VERBATIM.sub(lambda found: _placed(found, reader), markdown)
+
+
+def _placed(found: re.Match[str], reader: Reader) -> str:
+    """An author's own Markdown where it stands: in a quote or an item each of its lines is one of the quote or item."""
+    before = found[1] or ""
+    below = "".join(one if one == ">" else " " for one in before)
+    lines = reader.own_markdown(found[2] or found[3]).strip("\n").split("\n")
+    return before + f"\n{below}".join(lines)
 
 
 def render_view(html: str, *, url: str) -> str:
