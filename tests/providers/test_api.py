@@ -151,3 +151,24 @@ async def test_a_run_keeps_below_the_rate_and_waits_for_a_spent_window(host: Hos
         await api.get("items")
     assert raised.value.retry_after_s is not None
     assert 590 < raised.value.retry_after_s <= 600
+
+
+async def test_where_a_file_is_kept_is_asked_for_and_not_gone_to(host: Host, client: SafeClient) -> None:
+    api = api_of(host, client, Clock())
+    host.reply = lambda request: web.Response(status=302, headers={"Location": "https://media.test/f?token=1"})
+    assert await api.redirect("files/1") == "https://media.test/f?token=1"
+    host.reply = lambda request: web.Response(body=b"the file itself")
+    assert await api.redirect("files/1") is None
+    assert [path for path, _ in host.asked] == ["/api/files/1", "/api/files/1"]
+    for status, headers, error in (
+        (404, {}, ItemGone),
+        (401, {}, CredentialsRefused),
+        (429, {"Retry-After": "7"}, ProviderBusy),
+        (302, {"Location": "mailto:a@b.test"}, ProviderRefused),
+        (304, {}, ProviderRefused),
+    ):
+        host.reply = lambda request, status=status, headers=headers: web.Response(  # type: ignore[misc]
+            status=status, headers=headers
+        )
+        with pytest.raises(error):
+            await api.redirect("files/1")
