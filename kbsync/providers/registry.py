@@ -4,17 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
+from typing import cast
 
 from kbsync.domain.errors import UnknownProvider
 from kbsync.http.client import SafeClient
-from kbsync.providers.confluence.provider import ConfluenceProvider
 from kbsync.providers.contract import Provider, SourceSetup
-from kbsync.providers.files.provider import FilesProvider
-from kbsync.providers.intercom.provider import IntercomProvider
-from kbsync.providers.notion.provider import NotionProvider
-from kbsync.providers.scribe.provider import ScribeProvider
-from kbsync.providers.website.provider import WebsiteProvider
-from kbsync.providers.zendesk.provider import ZendeskProvider
 
 
 @dataclass(frozen=True)
@@ -32,14 +27,39 @@ class ProviderEnvironment:
 
 Factory = Callable[[SourceSetup, ProviderEnvironment], Provider]
 
+
+def over_http(provider: str, name: str) -> Factory:
+    """The class `name` of kbsync.providers.<provider>.provider, which reads its source with an HTTP client. It is loaded with
+    its first source: a worker at rest holds no provider in memory (PF-14)."""
+
+    def make(setup: SourceSetup, environment: ProviderEnvironment) -> Provider:
+        return cast(Provider, _class_of(provider, name)(setup, environment.client_of(setup)))
+
+    return make
+
+
+def from_disk(provider: str, name: str) -> Factory:
+    """The same for a provider that reads below the folders which an operator has opened."""
+
+    def make(setup: SourceSetup, environment: ProviderEnvironment) -> Provider:
+        return cast(Provider, _class_of(provider, name)(setup, environment.files_roots))
+
+    return make
+
+
+def _class_of(provider: str, name: str) -> Callable[..., object]:
+    found: Callable[..., object] = getattr(import_module(f"kbsync.providers.{provider}.provider"), name)
+    return found
+
+
 FACTORIES: Mapping[str, Factory] = {
-    "confluence": lambda setup, environment: ConfluenceProvider(setup, environment.client_of(setup)),
-    "files": lambda setup, environment: FilesProvider(setup, environment.files_roots),
-    "intercom": lambda setup, environment: IntercomProvider(setup, environment.client_of(setup)),
-    "notion": lambda setup, environment: NotionProvider(setup, environment.client_of(setup)),
-    "scribe": lambda setup, environment: ScribeProvider(setup, environment.client_of(setup)),
-    "website": lambda setup, environment: WebsiteProvider(setup, environment.client_of(setup)),
-    "zendesk": lambda setup, environment: ZendeskProvider(setup, environment.client_of(setup)),
+    "confluence": over_http("confluence", "ConfluenceProvider"),
+    "files": from_disk("files", "FilesProvider"),
+    "intercom": over_http("intercom", "IntercomProvider"),
+    "notion": over_http("notion", "NotionProvider"),
+    "scribe": over_http("scribe", "ScribeProvider"),
+    "website": over_http("website", "WebsiteProvider"),
+    "zendesk": over_http("zendesk", "ZendeskProvider"),
 }
 
 

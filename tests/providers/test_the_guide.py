@@ -45,10 +45,7 @@ def fake_shelf(tmp_path_factory: pytest.TempPathFactory) -> Any:
 @pytest.fixture
 def shelf_is_known(fake_shelf: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """The one line of the registry."""
-    provider = import_module("kbsync.providers.shelf.provider")
-    line: dict[str, Callable[..., Any]] = eval(
-        "{" + blocks()["registry"] + "}", {"ShelfProvider": provider.ShelfProvider}
-    )
+    line: dict[str, Callable[..., Any]] = eval("{" + blocks()["registry"] + "}", {"over_http": registry.over_http})
     monkeypatch.setattr(registry, "FACTORIES", {**registry.FACTORIES, **line})
     monkeypatch.setattr(declaration, "FACTORIES", {**registry.FACTORIES, **line})
 
