@@ -1,6 +1,6 @@
 # `make demo` and `make test` are the two commands; both set up everything they need.
 .DEFAULT_GOAL := help
-.PHONY: help demo test check spec mutants bench soak chaos lock setup setup-dev
+.PHONY: help demo test check spec mutants scale bench soak chaos lock setup setup-dev
 
 PY := .venv/bin/python
 ISSUE ?=
@@ -38,6 +38,9 @@ spec: setup-dev  ## spec lines without a proof (ISSUE=n for one issue)
 
 mutants: setup-dev  ## remove guards one by one and see their tests fail
 	@$(PY) -m tests.mutations
+
+scale: setup-dev  ## every provider's suite with 2,000 items to sync and 10,000 to list
+	KBSYNC_FULL_SCALE=1 .venv/bin/pytest -n 2 --dist loadfile tests/providers -k "vanish or long_listing"
 
 bench: setup-dev  ## every measured target against peers, into ops/bench/RESULTS.md (ONLY=PF-01,PF-03 QUICK=1)
 	@$(PY) -m ops.bench $(if $(ONLY),--only "$(ONLY)") $(if $(QUICK),--quick)

@@ -58,6 +58,19 @@ class Window:
         wide = await self.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
         assert wide[0] <= wide[1], f"{self.page.url} scrolls sideways: {wide}"
 
+    async def in_theme(self, scheme: str) -> None:
+        await self.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+
+    async def faults_for_everybody(self) -> list[str]:
+        """What `axe` and `is_not_wider_than_the_window` find, in words."""
+        found: list[str] = []
+        for look in (self.axe, self.is_not_wider_than_the_window):
+            try:
+                await look()
+            except AssertionError as fault:
+                found.append(str(fault))
+        return found
+
     async def shoot(self, name: str) -> None:
         """A screenshot of the whole page, kept as an artifact."""
         SCREENSHOTS.mkdir(parents=True, exist_ok=True)
