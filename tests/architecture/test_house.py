@@ -102,7 +102,7 @@ def imported_at_once(path: Path, modules: set[str]) -> set[str]:
 
 
 def circle_in(imports: dict[str, set[str]]) -> list[str]:
-    """The modules that load each other in a circle, and those that load them. What loads nothing more goes, again and again."""
+    """The modules that load each other in a circle, with those that load them; empty when there is none."""
     left = {name: set(loads) - {name} for name, loads in imports.items()}
     while ready := [name for name, loads in left.items() if not loads]:
         for name in ready:
