@@ -100,6 +100,7 @@ class Windows:
             color_scheme="dark" if scheme == "dark" else "light",
             java_script_enabled=script,
             locale="en-GB",
+            reduced_motion="reduce",  # a colour that is still on its way is no colour to judge
         )
         if person is not None:
             await context.add_cookies(

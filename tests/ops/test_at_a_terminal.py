@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import pty
+import select
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -14,6 +16,8 @@ import pytest
 from kbsync.settings import Settings
 from tests.ops.source_verbs import verbs_of
 from tests.providers.fake_scribe import KEY, FakeScribe, ScribeAccount
+
+PATIENCE_S = 60.0
 
 
 def typed_at_a_terminal(words: list[str], answers: dict[str, str], env: dict[str, str]) -> tuple[int, str]:
@@ -23,8 +27,13 @@ def typed_at_a_terminal(words: list[str], answers: dict[str, str], env: dict[str
     root = Path(__file__).parents[2]
     process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=root)
     os.close(theirs)
-    said, waiting = "", dict(answers)
-    while True:
+    said, waiting, latest = "", dict(answers), b""
+    deadline = time.monotonic() + PATIENCE_S
+    while time.monotonic() < deadline:
+        if not select.select([ours], [], [], 1.0)[0]:
+            # What was typed before a hidden field began to listen is thrown away by the terminal: typed once more.
+            os.write(ours, latest)
+            continue
         try:
             data = os.read(ours, 4096)
         except OSError:
@@ -33,7 +42,10 @@ def typed_at_a_terminal(words: list[str], answers: dict[str, str], env: dict[str
             break
         said += data.decode("utf-8", "replace")
         for question in [one for one in waiting if one in said]:
-            os.write(ours, f"{waiting.pop(question)}\n".encode())
+            latest = f"{waiting.pop(question)}\n".encode()
+            os.write(ours, latest)
+    else:
+        process.kill()
     os.close(ours)
     return process.wait(), said
 

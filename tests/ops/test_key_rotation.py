@@ -99,7 +99,7 @@ async def test_credentials_that_were_entered_meanwhile_stay(database: Database) 
     assert await opened(database, [one], NEW) == ["newer"]
 
 
-@pytest.mark.spec("LS-19", "OP-09")
+@pytest.mark.spec("LS-19")
 async def test_the_doctor_says_which_keys_are_needed(settings: Settings, database: Database) -> None:
     await sealed_with(database, OLD, 2)
 
