@@ -51,6 +51,7 @@ class Window:
 
     async def axe(self) -> None:
         """Nothing that axe knows of stands between this page and somebody who can't see or point."""
+        await self.page.evaluate("scrollTo(0, 0)")  # a sticky bar covers what it has been scrolled over
         found = await Axe().run(self.page, options=_RULES)
         assert found.violations_count == 0, f"{self.page.url}\n{found.generate_report()}"
 
