@@ -50,10 +50,24 @@ class Window:
         await self.page.get_by_text(text).first.wait_for(state="visible", timeout=10_000)
 
     async def axe(self) -> None:
-        """Nothing that axe knows of stands between this page and somebody who can't see or point."""
-        await self.page.evaluate("scrollTo(0, 0)")  # a sticky bar covers what it has been scrolled over
-        found = await Axe().run(self.page, options=_RULES)
+        """Nothing that axe knows of stands between this page and somebody who can't see or point.
+
+        It is judged in a window as tall as the page: a sticky bar covers what a person would scroll from under it."""
+        tall = await self.page.evaluate("document.documentElement.scrollHeight")
+        async with self.as_tall_as(tall):
+            found = await Axe().run(self.page, options=_RULES)
         assert found.violations_count == 0, f"{self.page.url}\n{found.generate_report()}"
+
+    @asynccontextmanager
+    async def as_tall_as(self, pixels: int) -> AsyncIterator[None]:
+        size = self.page.viewport_size
+        assert size is not None
+        await self.page.set_viewport_size({"width": size["width"], "height": max(pixels, size["height"])})
+        await self.page.evaluate("scrollTo(0, 0)")
+        try:
+            yield
+        finally:
+            await self.page.set_viewport_size(size)
 
     async def is_not_wider_than_the_window(self) -> None:
         wide = await self.page.evaluate("[document.documentElement.scrollWidth, innerWidth]")
