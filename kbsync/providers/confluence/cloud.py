@@ -7,7 +7,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Any
 from urllib.parse import quote
 
-from kbsync.domain.errors import ItemGone, ProviderUnreachable
+from kbsync.domain.errors import ProviderUnreachable
+from kbsync.providers.confluence.both import BothApis
 from kbsync.providers.confluence.payloads import (
     BLOG_POST,
     Entry,
@@ -16,6 +17,7 @@ from kbsync.providers.confluence.payloads import (
     address_of,
     entry_of,
     identifier_in,
+    links_begin_at,
     mappings,
     readers_in,
     space_key_in,
@@ -27,7 +29,6 @@ from kbsync.providers.confluence.wire import (
     MAX_PAGES,
     Body,
     ListPage,
-    Wire,
     if_allowed,
     results_in,
 )
@@ -42,15 +43,9 @@ _COLLECTIONS = {"page": "pages", BLOG_POST: "blogposts", "folder": "folders", "w
                 "database": "databases", "embed": "embeds"}  # fmt: skip
 
 
-class CloudGateway:
+class CloudGateway(BothApis):
     lists_by_offset = False
     lists_readers = False
-
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
-
-    async def me(self) -> Mapping[str, Any]:
-        return await self._wire.me()
 
     async def spaces(self, keys: Sequence[str], *, archived: bool, light: bool = False) -> AsyncIterator[ListPage]:
         wanted: dict[str, str] = {"status": "archived" if archived else "current"}
@@ -83,15 +78,6 @@ class CloudGateway:
         answer: dict[str, Readers] | None = await if_allowed(read())
         return answer
 
-    async def readers_of(self, identifier: str) -> Readers:
-        path = f"rest/api/content/{quote(identifier, safe='')}/restriction/byOperation/read"
-        value = await if_allowed(self._wire.get(path, {"expand": "restrictions.user,restrictions.group"}))
-        return readers_in(within(value, "restrictions"))
-
-    async def permissions_of(self, space: Space) -> Any:
-        path = f"rest/api/space/{quote(space.key, safe='')}"
-        return within(await if_allowed(self._wire.get(path, {"expand": "permissions"})), "permissions")
-
     async def place(self, kind: str, identifier: str) -> Entry | None:
         """What a page stands under, where no list tells of it; None where it can't be read."""
         collection = _COLLECTIONS.get(kind)
@@ -101,13 +87,9 @@ class CloudGateway:
         return entry_of(value, kind, self._wire.site) if isinstance(value, Mapping) else None
 
     async def body(self, kind: str, identifier: str) -> Body:
-        """Raises ItemGone (also for what is archived, in the bin or a draft), ItemUnreadable and the rest."""
+        """Raises ItemGone (also for what is not current any more), ItemUnreadable and the rest."""
         path = f"api/v2/{_COLLECTIONS[kind]}/{quote(identifier, safe='')}"
-        value = await self._wire.get(path, {"body-format": "storage"})
-        if not isinstance(value, Mapping) or identifier_in(value) is None:
-            raise ProviderUnreachable("Confluence answered something that is no page")
-        if value.get("status") not in (None, "current"):
-            raise ItemGone(f"The page is not current any more: it is {text_in(value, 'status')}")
+        value = await self.current_page(path, {"body-format": "storage"})
         storage, view = within(value, "body", "storage", "value"), None
         if not isinstance(storage, str):
             storage = None
@@ -156,9 +138,7 @@ class CloudGateway:
             empty = 0 if entries else empty + 1
             cursor = _next_cursor(value, headers)
             loops = cursor is not None and (cursor in read or len(read) >= MAX_PAGES or empty >= MAX_EMPTY_PAGES)
-            base = within(value, "_links", "base")
-            is_address = isinstance(base, str) and base.startswith(("http://", "https://"))
-            yield ListPage(entries, base if is_address else self._wire.site, loops)
+            yield ListPage(entries, links_begin_at(value, self._wire.site), loops)
             if cursor is None or loops:
                 return
             read.add(cursor)

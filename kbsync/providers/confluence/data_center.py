@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
-from typing import Any
 from urllib.parse import quote
 
-from kbsync.domain.errors import ItemGone, ProviderUnreachable
+from kbsync.providers.confluence.both import BothApis
 from kbsync.providers.confluence.payloads import (
     Entry,
     Readers,
     Space,
     address_of,
     entry_of,
-    identifier_in,
+    links_begin_at,
     mappings,
-    readers_in,
     value_in,
     within,
 )
@@ -24,7 +22,6 @@ from kbsync.providers.confluence.wire import (
     MAX_PAGES,
     Body,
     ListPage,
-    Wire,
     if_allowed,
     results_in,
 )
@@ -35,15 +32,9 @@ MAX_PEOPLE = 20  # of one page; they are asked for one by one
 _LISTED = "version,ancestors,restrictions.read.restrictions.user,restrictions.read.restrictions.group"
 
 
-class DataCenterGateway:
+class DataCenterGateway(BothApis):
     lists_by_offset = True
     lists_readers = True
-
-    def __init__(self, wire: Wire) -> None:
-        self._wire = wire
-
-    async def me(self) -> Mapping[str, Any]:
-        return await self._wire.me()
 
     async def spaces(self, keys: Sequence[str], *, archived: bool, light: bool = False) -> AsyncIterator[ListPage]:
         """`keys` are chosen from the whole list by the caller: not every version takes several."""
@@ -58,28 +49,15 @@ class DataCenterGateway:
     async def readers(self, space: Space, kind: str) -> dict[str, Readers] | None:
         return None  # the list of pages has them
 
-    async def readers_of(self, identifier: str) -> Readers:
-        path = f"rest/api/content/{quote(identifier, safe='')}/restriction/byOperation/read"
-        value = await if_allowed(self._wire.get(path, {"expand": "restrictions.user,restrictions.group"}))
-        return readers_in(within(value, "restrictions"))
-
-    async def permissions_of(self, space: Space) -> Any:
-        path = f"rest/api/space/{quote(space.key, safe='')}"
-        return within(await if_allowed(self._wire.get(path, {"expand": "permissions"})), "permissions")
-
     async def place(self, kind: str, identifier: str) -> Entry | None:
         path = f"rest/api/content/{quote(identifier, safe='')}"
         value = await if_allowed(self._wire.get(path, {"expand": "ancestors"}))
         return entry_of(value, kind, self._wire.site) if isinstance(value, Mapping) else None
 
     async def body(self, kind: str, identifier: str) -> Body:
-        """Raises ItemGone (also for what is in the bin or a draft), ItemUnreadable and the rest."""
+        """Raises ItemGone (also for what is not current any more), ItemUnreadable and the rest."""
         path = f"rest/api/content/{quote(identifier, safe='')}"
-        value = await self._wire.get(path, {"expand": "body.storage,space"})
-        if not isinstance(value, Mapping) or identifier_in(value) is None:
-            raise ProviderUnreachable("Confluence answered something that is no page")
-        if value.get("status") not in (None, "current"):
-            raise ItemGone(f"The page is not current any more: it is {text_in(value, 'status')}")
+        value = await self.current_page(path, {"expand": "body.storage,space"})
         storage, view = within(value, "body", "storage", "value"), None
         if not isinstance(storage, str):
             storage = None
@@ -119,9 +97,7 @@ class DataCenterGateway:
             link = within(value, "_links", "next")
             following = _next_start(link, start, len(entries)) if link else None
             loops = following is not None and (following <= start or empty >= MAX_EMPTY_PAGES or number == MAX_PAGES)
-            base = within(value, "_links", "base")
-            is_address = isinstance(base, str) and base.startswith(("http://", "https://"))
-            yield ListPage(entries, base if is_address else self._wire.site, loops)
+            yield ListPage(entries, links_begin_at(value, self._wire.site), loops)
             if following is None or loops:
                 return
             start = following

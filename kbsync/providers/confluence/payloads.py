@@ -120,9 +120,14 @@ def entry_of(value: Any, kind: str, base: str) -> Entry | None:
 def address_of(value: Any, base: str) -> str | None:
     """The address that people see. `base` is where the answer says that links begin, or the configured site."""
     shown = within(value, "_links", "webui")
-    own = within(value, "_links", "base")
-    start = own if isinstance(own, str) and own.startswith(("http://", "https://")) else base
+    start = links_begin_at(value, base)
     return start.rstrip("/") + shown if isinstance(shown, str) and shown.startswith("/") else None
+
+
+def links_begin_at(value: Any, otherwise: str) -> str:
+    """Where an answer says that its links begin."""
+    own = within(value, "_links", "base")
+    return own if isinstance(own, str) and own.startswith(("http://", "https://")) else otherwise
 
 
 def space_key_in(url: str | None) -> str | None:
