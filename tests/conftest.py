@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
 import shutil
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
-import asyncpg
 import pytest
 from aiohttp import web
 from redis.asyncio import Redis
 
-from kbsync.db.migrate import migrate
 from kbsync.db.pool import Database
 from kbsync.settings import Settings, load_settings
 from ops.embedded.postgres import EmbeddedPostgres
 from ops.embedded.redis import EmbeddedRedis
+from tests.databases import Databases
 
 _INSTALL = {
     "chromium": "apt-get install chromium",
@@ -49,34 +47,26 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session")
 def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EmbeddedPostgres]:
-    """One cluster a test process, its template database migrated."""
+    """One cluster a test process."""
     server = EmbeddedPostgres(tmp_path_factory.mktemp("postgres"), durable=False)
     server.start()
-    asyncio.run(_make_template(server.url))
     yield server
     server.stop()
 
 
-async def _make_template(url: str) -> None:
-    connection = await asyncpg.connect(url)
-    await connection.execute("create database template_kbsync")
-    await connection.close()
-    await migrate(url.rsplit("/", 1)[0] + "/template_kbsync")
-
-
-_numbers = itertools.count()
+@pytest.fixture(scope="session")
+def databases(postgres: EmbeddedPostgres) -> Databases:
+    found = Databases(postgres.url)
+    asyncio.run(found.make_template())
+    return found
 
 
 @pytest.fixture
-async def database_url(postgres: EmbeddedPostgres) -> AsyncIterator[str]:
-    """A fresh, migrated database of its own."""
-    name = f"test_{next(_numbers)}"
-    connection = await asyncpg.connect(postgres.url)
-    # Copying files costs a third less than writing them to the log, and nothing here must survive a crash.
-    await connection.execute(f"create database {name} template template_kbsync strategy file_copy")
-    yield f"{postgres.url.rsplit('/', 1)[0]}/{name}"
-    await connection.execute(f"drop database {name} with (force)")
-    await connection.close()
+async def database_url(databases: Databases) -> AsyncIterator[str]:
+    """A migrated database of its own, in which nobody has been before."""
+    name = await databases.take()
+    yield databases.url_of(name)
+    await databases.give_back(name)
 
 
 @pytest.fixture

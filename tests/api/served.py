@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-import asyncpg
 from aiohttp import web
 
 from kbsync.api.app import build_app
@@ -18,9 +17,9 @@ from kbsync.db.pool import Database
 from kbsync.library.principals import Role
 from kbsync.queue.fleet import Fleet
 from kbsync.settings import load_settings
-from ops.embedded.postgres import EmbeddedPostgres
 from ops.embedded.redis import EmbeddedRedis
 from tests.api.conftest import new_token
+from tests.databases import Databases
 from tests.producers.doubles import Switch
 
 
@@ -42,11 +41,11 @@ class Served:
 
 
 @contextmanager
-def served_api(postgres: EmbeddedPostgres, redis: EmbeddedRedis, name: str) -> Iterator[Served]:
-    database_url = f"{postgres.url.rsplit('/', 1)[0]}/{name}"
-    asyncio.run(_run(postgres.url, f"create database {name} template template_kbsync"))
+def served_api(databases: Databases, redis: EmbeddedRedis) -> Iterator[Served]:
+    name = asyncio.run(databases.take())
+    url = databases.url_of(name)
     served, stop = Served(), threading.Event()
-    thread = threading.Thread(target=lambda: asyncio.run(_serve(served, database_url, redis.url, stop)), daemon=True)
+    thread = threading.Thread(target=lambda: asyncio.run(_serve(served, url, redis.url, stop)), daemon=True)
     thread.start()
     try:
         assert served.ready.wait(30)
@@ -54,13 +53,7 @@ def served_api(postgres: EmbeddedPostgres, redis: EmbeddedRedis, name: str) -> I
     finally:
         stop.set()
         thread.join(30)
-        asyncio.run(_run(postgres.url, f"drop database {name} with (force)"))
-
-
-async def _run(url: str, statement: str) -> None:
-    connection = await asyncpg.connect(url)
-    await connection.execute(statement)
-    await connection.close()
+        asyncio.run(databases.give_back(name))
 
 
 async def _serve(served: Served, database_url: str, redis_url: str, stop: threading.Event) -> None:

@@ -23,9 +23,9 @@ from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 from kbsync.api.app import ROUTES
 from kbsync.api.openapi import document_of
-from ops.embedded.postgres import EmbeddedPostgres
 from ops.embedded.redis import EmbeddedRedis
 from tests.api.served import Served, served_api
+from tests.databases import Databases
 
 BOUNDED = settings(
     max_examples=25,
@@ -37,8 +37,8 @@ BOUNDED = settings(
 
 
 @pytest.fixture(scope="module")
-def served(postgres: EmbeddedPostgres, redis_server: EmbeddedRedis) -> Iterator[Served]:
-    with served_api(postgres, redis_server, "fuzzed") as api:
+def served(databases: Databases, redis_server: EmbeddedRedis) -> Iterator[Served]:
+    with served_api(databases, redis_server) as api:
         yield api
 
 

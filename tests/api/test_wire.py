@@ -8,15 +8,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from ops.embedded.postgres import EmbeddedPostgres
 from ops.embedded.redis import EmbeddedRedis
 from tests.api.conftest import ENQUEUE
 from tests.api.served import Served, served_api
+from tests.databases import Databases
 
 
 @pytest.fixture(scope="module")
-def served(postgres: EmbeddedPostgres, redis_server: EmbeddedRedis) -> Iterator[Served]:
-    with served_api(postgres, redis_server, "wired") as api:
+def served(databases: Databases, redis_server: EmbeddedRedis) -> Iterator[Served]:
+    with served_api(databases, redis_server) as api:
         yield api
 
 
