@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from time import perf_counter
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -153,7 +153,7 @@ def expect_enqueues() -> None:
 def _traced(requests: list[JobRequest]) -> list[JobRequest]:
     contexts = [tracing.traceparent_for(request.job_id) for request in requests]
     return [
-        request if context is None else replace(request, payload={**request.payload, TRACEPARENT: context})
+        request if context is None else request._replace(payload={**request.payload, TRACEPARENT: context})
         for request, context in zip(requests, contexts, strict=True)
     ]
 

@@ -21,8 +21,8 @@ from kbsync.recovery.promises import accept_units
 from kbsync.telemetry import tracing
 
 GROUP = 1_000
-# While one group waits for Redis another may wait for Postgres; more would only make each smaller.
-GROUPS_AT_ONCE = 2
+# While one group waits for Redis and another for Postgres, a third is read; more would only make each smaller.
+GROUPS_AT_ONCE = 3
 
 
 @dataclass(frozen=True)

@@ -27,13 +27,24 @@ LONG_AGO = datetime(1, 1, 1, tzinfo=UTC)
 
 
 class Registered(NamedTuple):
-    """`previous`: since when the unit was open, or had been when it ended, before this registration; None: unknown then.
-
-    A named tuple, as one is made for each request of a batch."""
+    """`previous`: since when the unit was open, or had been when it ended, before this registration; None: unknown then."""
 
     job_id: str
     requested_at: datetime
     previous: datetime | None
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A batch's units: open since `at`, but for those that were known and are `renewed`."""
+
+    job_ids: Sequence[str]
+    at: datetime
+    renewed: Sequence[Registered]
+
+    def units(self) -> list[Registered]:
+        known = {unit.job_id for unit in self.renewed}
+        return [*self.renewed, *(Registered(unit, self.at, None) for unit in self.job_ids if unit not in known)]
 
 
 @dataclass(frozen=True)
@@ -86,14 +97,14 @@ class Row:
 
 async def register_many(
     connection: Connection, requests: Iterable[UnitRequest], *, asked_s_ago: float = 0.0, again: bool = True
-) -> list[Registered]:
+) -> Registration:
     """Every request is open from now on (or `asked_s_ago`): a run that begins later and ends closes it.
 
     `again` False, for who does not make an active run run again (QU-03): what is open already stays open since it was, so
     that the run under way closes it and recovery owes no second one."""
     by_id = {job_id(request): request for request in requests}
     if not by_id:
-        return []
+        return Registration([], LONG_AGO, [])
     rows = await connection.fetch(
         _SQL["register_many"],
         list(by_id),
@@ -103,16 +114,18 @@ async def register_many(
         asked_s_ago,
         again,
     )
-    return [Registered(*row) for row in rows]
+    renewed = [Registered(unit, since, previous) for _, unit, since, previous in rows if unit is not None]
+    return Registration(list(by_id), rows[0]["at"], renewed)
 
 
-async def withdraw_many(connection: Connection, registered: Sequence[Registered]) -> None:
+async def withdraw_many(connection: Connection, registration: Registration) -> None:
     """As before they were registered, except where somebody has asked again since."""
+    units = registration.units()
     await connection.execute(
         _SQL["withdraw_many"],
-        [row.job_id for row in registered],
-        [row.requested_at for row in registered],
-        [row.previous for row in registered],
+        [unit.job_id for unit in units],
+        [unit.requested_at for unit in units],
+        [unit.previous for unit in units],
     )
 
 

@@ -31,7 +31,8 @@ class Run:
 
     __slots__ = (
         "_changed", "attempt", "attempts", "deadline", "delays", "interrupt", "interrupted_at", "is_final_attempt", "job_id",
-        "latest_progress", "lease_token", "payload", "raw", "refusal", "request", "stalls", "started_ms", "tail", "task",
+        "kind", "latest_progress", "lease_token", "payload", "raw", "refusal", "request", "stalls", "started_ms", "tail",
+        "task",
     )  # fmt: skip
 
     def __init__(
@@ -53,6 +54,7 @@ class Run:
         self.is_final_attempt = self.attempt >= max_attempts
         self.request: StoredRequest | None = None
         self.refusal: PayloadRefused | None = None
+        self.kind = ""
         self.payload: Mapping[str, object] = {}
         self.task: asyncio.Task[None] | None = None
         self.deadline = 0.0
@@ -62,6 +64,7 @@ class Run:
         self._changed = changed
         try:
             self.request = request = decode_request(raw)
+            self.kind = request.kind
             self.payload = payload = request.payload
             if payload.get("version", REQUEST_VERSION) != REQUEST_VERSION:
                 raise UnknownRequestVersion(
@@ -69,10 +72,6 @@ class Run:
                 )
         except PayloadRefused as error:
             self.refusal = error
-
-    @property
-    def kind(self) -> str:
-        return self.request.kind if self.request else ""
 
     @property
     def tenant(self) -> str:

@@ -12,7 +12,7 @@ from kbsync.db.errors import retry_on_conflict
 from kbsync.db.pool import Database
 from kbsync.domain.errors import DatabaseUnavailable, KbsyncError
 from kbsync.domain.requests import Priority, UnitRequest
-from kbsync.library.due import Registered, register_many, withdraw_many
+from kbsync.library.due import Registration, register_many, withdraw_many
 from kbsync.queue.jobs import Enqueued, Enqueuer
 from kbsync.queue.units import enqueue_units
 from kbsync.telemetry import log
@@ -31,25 +31,25 @@ async def accept_units(
     Raises ServerUnavailable or PayloadRefused: then nothing is owed that was not before, whole groups may be queued, and
     the same call again is safe. A process that dies in between leaves the units owed, and recovery runs them."""
 
-    async def register() -> list[Registered]:
+    async def register() -> Registration:
         async with database.fleet() as connection:
             return await register_many(connection, requests, again=rerun_if_active)
 
-    registered = await retry_on_conflict(register)
+    registration = await retry_on_conflict(register)
     try:
         return await enqueue_units(enqueuer, requests, priority=priority, rerun_if_active=rerun_if_active)
     except KbsyncError:
-        await _withdraw(database, registered)
+        await _withdraw(database, registration)
         raise
 
 
-async def _withdraw(database: Database, registered: list[Registered]) -> None:
+async def _withdraw(database: Database, registration: Registration) -> None:
     async def withdraw() -> None:
         async with database.fleet() as connection:
-            await withdraw_many(connection, registered)
+            await withdraw_many(connection, registration)
 
     try:
         await retry_on_conflict(withdraw)
     except DatabaseUnavailable as error:
         # They stay owed and recovery runs them; ids make the double harmless.
-        log.warning("promise_not_withdrawn", units=len(registered), error=str(error))
+        log.warning("promise_not_withdrawn", units=len(registration.job_ids), error=str(error))

@@ -18,6 +18,7 @@ from ops.bench.processes import Arena, Driver, NoReport, arena, redis_up
 from ops.bench.table import Options
 
 WITHIN_S = 90.0
+SHARE_S = 0.1  # of several workers each is listened to in turn; their counts carry their own times
 
 
 def measure(options: Options) -> list[Figure]:
@@ -64,7 +65,7 @@ def await_count(workers: Sequence[Driver], jobs: int, within_s: float) -> float:
     deadline = time.monotonic() + within_s
     while sum(count for count, _, _ in told.values()) < jobs:
         for worker in workers:
-            share = 0.01 if len(workers) > 1 else deadline - time.monotonic()
+            share = SHARE_S if len(workers) > 1 else deadline - time.monotonic()
             try:
                 report = worker.next(share)
             except NoReport:

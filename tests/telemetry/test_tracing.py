@@ -6,7 +6,6 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -103,7 +102,7 @@ def test_the_context_is_no_part_of_a_request() -> None:
 @pytest.mark.spec("OP-08", "OP-11")
 async def test_a_worker_that_traces_nothing_runs_what_a_tracing_one_has_enqueued(settings: Settings) -> None:
     request = job_request(DocumentChunks(organization_id=1, document_id=404), priority=Priority.NORMAL)
-    traced = replace(request, payload={**request.payload, "traceparent": CALLER})
+    traced = request._replace(payload={**request.payload, "traceparent": CALLER})
     async with deployed(settings) as fleet:
         queue = fleet.runtime.fleet.queue(QueueName.CHUNKS)
         await fleet.runtime.enqueuer.enqueue(QueueName.CHUNKS, [traced])

@@ -1,11 +1,14 @@
 -- name: register_many
--- A batch of requests, each open from `$5` seconds ago (0: now). A request that comes again is open again; the newest asker
+-- A batch of requests, all open from `$5` seconds ago (0: now). A request that comes again is open again; the newest asker
 -- wins, so a wrong tenant's older request cannot shadow it. With `$6` false what is open is left as it is: its asker is
--- content with the run under way. Answers since when each that was written is open, and what that was before.
-with written as (
+-- content with the run under way. Answers that moment, and of what was there before and was written: since when it is
+-- open, and what that was before.
+with moment as materialized (
+    select clock_timestamp() - make_interval(secs => $5) as at
+), written as (
     insert into kbsync.unit_requests as known (job_id, organization_id, kind, request, requested_at)
-    select asked.job_id, asked.organization_id, asked.kind, asked.request, clock_timestamp() - make_interval(secs => $5)
-    from unnest($1::text[], $2::bigint[], $3::text[], $4::jsonb[]) as asked (job_id, organization_id, kind, request)
+    select asked.job_id, asked.organization_id, asked.kind, asked.request, moment.at
+    from moment, unnest($1::text[], $2::bigint[], $3::text[], $4::jsonb[]) as asked (job_id, organization_id, kind, request)
     order by asked.job_id -- one lock order, so that parallel batches cannot deadlock
     on conflict (job_id) do update
     set organization_id = excluded.organization_id,
@@ -13,11 +16,16 @@ with written as (
         request = excluded.request,
         requested_at = greatest(known.requested_at, excluded.requested_at)
     where $6 or not (known.ended_at is null or known.ended_at < known.requested_at)
-    returning job_id, requested_at
+    returning job_id, requested_at, xmax <> 0 as was_there -- nobody has ever locked a new row
+), renewed as (
+    select written.job_id, written.requested_at, before.requested_at as previous
+    from written
+    join kbsync.unit_requests before on before.job_id = written.job_id -- as it was when this statement began
+    where written.was_there
 )
-select written.job_id, written.requested_at, before.requested_at as previous
-from written
-left join kbsync.unit_requests before on before.job_id = written.job_id; -- as it was when this statement began
+select moment.at, renewed.job_id, renewed.requested_at, renewed.previous
+from moment
+left join renewed on true;
 
 -- name: withdraw_many
 -- Takes back what was registered and then not accepted, unless somebody has asked for it again since.
