@@ -22,7 +22,7 @@ from kbsync.sync.document import sync_document
 from kbsync.sync.source import sync_source
 from ratelimits.scope import DataSourceScope
 from tests.api.conftest import Client, serve
-from tests.providers.conformance import SECRET
+from tests.providers.account import SECRET
 from tests.providers.fake_api import Fault
 from tests.providers.fake_scribe import FakeScribe, ScribeAccount
 from tests.sync.toy import follow_ups

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import AsyncIterator
 
 import pytest
-from cryptography.fernet import Fernet
 
 from kbsync.domain.requests import SyncSource
 from kbsync.providers.contract import SourceSetup
@@ -13,10 +12,11 @@ from kbsync.settings import Settings
 from ops.dry_run import SHOWN, Known, Preview, preview
 from tests.acceptance.deployment import Deployment, deployed, until
 from tests.ops.source_verbs import Verbs, kbsync
-from tests.providers.conformance import _add_source, _settled, provider_of
 from tests.providers.fake_api import Fault
 from tests.providers.fake_scribe import KEY, FakeScribe, ScribeAccount
 from tests.providers.fake_zendesk import FakeZendesk, ZendeskAccount
+from tests.providers.listings import provider_of
+from tests.providers.syncs import add_source, settled, with_keys
 from tests.website.fake_site import FakeSite
 
 __all__ = ["kbsync"]
@@ -36,10 +36,6 @@ async def rows_written(fleet: Deployment) -> object:
     return await fleet.fetchval(query)
 
 
-def with_keys(settings: Settings) -> Settings:
-    return Settings(**{**settings.model_dump(), "credentials_keys": Fernet.generate_key().decode()})
-
-
 @pytest.mark.spec("OP-03")
 async def test_a_new_source_brings_everything_that_it_lists(account: ScribeAccount) -> None:
     account.fill(250)
@@ -55,9 +51,9 @@ async def test_a_source_that_is_there_is_compared_and_not_touched(account: Scrib
     ids = account.fill(20)
     async with deployed(with_keys(settings)) as fleet:
         organization = await fleet.organization()
-        source = await _add_source(fleet, account, organization)
+        source = await add_source(fleet, account, organization)
         await fleet.ask(SyncSource(organization_id=organization, source_id=source))
-        await until(lambda: _settled(fleet, source), "the first sync")
+        await until(lambda: settled(fleet, source), "the first sync")
         account.change(ids[:3])
         account.fill(3)
         account.delete(ids[3:5])
@@ -95,9 +91,9 @@ async def test_where_the_listing_brings_the_text_it_is_compared_by_its_hash(sett
         account = ZendeskAccount(fake)
         ids = account.fill(12)
         organization = await fleet.organization()
-        source = await _add_source(fleet, account, organization)
+        source = await add_source(fleet, account, organization)
         await fleet.ask(SyncSource(organization_id=organization, source_id=source))
-        await until(lambda: _settled(fleet, source), "the first sync")
+        await until(lambda: settled(fleet, source), "the first sync")
         account.change(ids[:2])
         found = await _look(fleet, account, organization, source)
         assert (found.added, found.changed, found.unchanged, found.removed) == (0, 2, 10, 0)

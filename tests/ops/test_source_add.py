@@ -15,7 +15,7 @@ from kbsync.providers.declaration import declaration_of
 from kbsync.providers.registry import FACTORIES
 from ops.source_setup import complete_pairs, complete_secrets, read_secrets
 from tests.ops.source_verbs import Verbs, kbsync
-from tests.providers.conformance import SECRET
+from tests.providers.account import SECRET
 from tests.providers.fake_api import Fault
 from tests.providers.fake_scribe import KEY, FakeScribe, ScribeAccount
 from tests.website.fake_site import FakeSite

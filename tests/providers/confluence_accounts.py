@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from html import escape
 from typing import Any
 
-from tests.providers.conformance import SECRET, Account
+from tests.providers.account import SECRET, Account
 from tests.providers.fake_api import Asked
 from tests.providers.fake_confluence import CLOUD_ID, CONTEXT, EMAIL, LATE, FakeConfluence, Item
 
@@ -59,20 +59,11 @@ class CloudAccount(Account):
     def say(self, item: str, *, title: str, text: str) -> None:
         self.fake.items[item].title, self.fake.items[item].body = title, f"<p>{escape(text)}</p>"
 
-    def revoke(self) -> None:
-        self.fake.revoked = True
-
     def is_page(self, asked: Asked) -> bool:
         return asked.path.endswith("/pages")
 
     def is_fetch(self, asked: Asked) -> bool:
         return asked.path.rpartition("/")[0].endswith("/api/v2/pages")
-
-    def repeat_cursor(self) -> None:
-        self.fake.repeats = True
-
-    def empty_page(self) -> None:
-        self.fake.has_empty_page = True
 
 
 class GatewayAccount(CloudAccount):

@@ -45,11 +45,15 @@ class _Rule:
 
 
 class FakeApi:
-    """Subclass it and write `answer`. `log` has every request; `fail` and `heal` steer faults."""
+    """Subclass it and write `answer`, which heeds the three switches. `log` has every request; `fail` and `heal` steer
+    faults."""
 
     def __init__(self) -> None:
         self.log: list[Asked] = []
         self.url = ""
+        self.revoked = False  # the credentials are refused as the provider refuses them
+        self.repeats = False  # a page of the listing points to itself as its next one
+        self.has_empty_page = False  # the second page of the listing is empty and has a next one
         self._rules: list[_Rule] = []
 
     async def answer(self, asked: Asked, request: web.Request) -> web.StreamResponse:

@@ -16,7 +16,7 @@ from urllib.parse import quote, urlencode
 
 from aiohttp import web
 
-from tests.providers.conformance import SECRET
+from tests.providers.account import SECRET
 from tests.providers.fake_api import Asked, FakeApi
 
 EMAIL = "ada@acme.test"
@@ -77,7 +77,7 @@ class FakeConfluence(FakeApi):
         self.permissions: dict[str, Any] = {"SUP": permission(anonymous=True)}
         self.missing_scopes: tuple[str, ...] = ()
         self.unindexed: set[str] = set()
-        self.revoked = self.is_stranger = self.repeats = self.has_empty_page = self.only_scoped = False
+        self.is_stranger = self.only_scoped = False
         self.search_refused = self.links_in_headers = self.start_slips = self.start_skips = self.endless_empty = False
         self.bears = 10_000  # entries a list page; more is 504
         self.media_url = "https://media.test"

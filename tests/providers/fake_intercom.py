@@ -7,7 +7,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.providers.conformance import SECRET, Account
+from tests.providers.account import SECRET, Account
 from tests.providers.fake_api import Asked, FakeApi
 
 EARLY, LATE = 1_767_603_600, 1_769_940_900
@@ -24,7 +24,7 @@ class FakeIntercom(FakeApi):
             {"id": "19", "name": "Cards", "parent_id": "18", "help_center_id": None, "order": 2},
             {"id": "30", "name": "For partners", "parent_id": None, "help_center_id": 2, "order": 2},
         ]
-        self.revoked = self.repeats = self.has_empty_page = self.next_is_object = self.next_is_missing = False
+        self.next_is_object = self.next_is_missing = False
         self.counts = True
         self.signatures = 0
 
@@ -139,17 +139,8 @@ class IntercomAccount(Account):
         escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         self.fake.articles[item] |= {"title": title, "body": f"<p>{escaped}</p>"}
 
-    def revoke(self) -> None:
-        self.fake.revoked = True
-
     def is_page(self, asked: Asked) -> bool:
         return asked.path == "/articles"
 
     def is_fetch(self, asked: Asked) -> bool:
         return asked.path.startswith("/articles/")
-
-    def repeat_cursor(self) -> None:
-        self.fake.repeats = True
-
-    def empty_page(self) -> None:
-        self.fake.has_empty_page = True

@@ -10,7 +10,7 @@ from uuid import UUID
 
 from aiohttp import web
 
-from tests.providers.conformance import SECRET, Account
+from tests.providers.account import SECRET, Account
 from tests.providers.fake_api import Asked, FakeApi
 from tests.providers.fake_notion_state import EARLY, LATE, MOST, VERSIONS, Database, Page, texts, uuid
 
@@ -30,7 +30,6 @@ class FakeNotion(FakeApi):
         self.page_size = MOST
         self.row_cap = 10_000
         self.search_is_cut = self.search_repeats_one = False
-        self.revoked = self.repeats = self.has_empty_page = False
         self.dying_cursors = 0  # so many of the next uses of a cursor find it dead
         self.signatures = 0
         self._cursors: dict[str, tuple[str, int]] = {}
@@ -384,17 +383,8 @@ class NotionAccount(Account):
         self.fake.pages[item].title = title
         self.write(item, text)
 
-    def revoke(self) -> None:
-        self.fake.revoked = True
-
     def is_page(self, asked: Asked) -> bool:
         return asked.path == "/v1/search"
 
     def is_fetch(self, asked: Asked) -> bool:
         return asked.path.startswith("/v1/pages/")
-
-    def repeat_cursor(self) -> None:
-        self.fake.repeats = True
-
-    def empty_page(self) -> None:
-        self.fake.has_empty_page = True

@@ -9,7 +9,7 @@ from uuid import UUID
 
 from aiohttp import web
 
-from tests.providers.conformance import SECRET, Account
+from tests.providers.account import SECRET, Account
 from tests.providers.fake_api import Asked, FakeApi
 
 KEY = f"sc_abcd.{SECRET}"
@@ -26,7 +26,7 @@ class FakeScribe(FakeApi):
         self.documents: dict[str, dict[str, Any]] = {}  # newest last; listed the other way round
         self.teams = {uuid(n, 0xB): f"Team {n}" for n in range(1, 4)}
         self.locked: set[str] = set()
-        self.revoked = self.plan_is_too_small = self.repeats = self.has_empty_page = False
+        self.plan_is_too_small = False
         self.host_in_links = ""
         self.pictures = "https://pictures.test"
         self.signatures = 0
@@ -147,17 +147,8 @@ class ScribeAccount(Account):
         self.fake.documents[item]["name"] = title
         self.fake.documents[item]["actions"][0]["description"] = text
 
-    def revoke(self) -> None:
-        self.fake.revoked = True
-
     def is_page(self, asked: Asked) -> bool:
         return asked.path == "/v1/documents/"
 
     def is_fetch(self, asked: Asked) -> bool:
         return asked.path.startswith("/v1/documents/") and asked.path != "/v1/documents/"
-
-    def repeat_cursor(self) -> None:
-        self.fake.repeats = True
-
-    def empty_page(self) -> None:
-        self.fake.has_empty_page = True

@@ -11,7 +11,7 @@ from typing import Any
 
 from aiohttp import web
 
-from tests.providers.conformance import SECRET, Account
+from tests.providers.account import SECRET, Account
 from tests.providers.fake_api import Asked, FakeApi
 
 EMAIL = "ada@acme.test"
@@ -47,7 +47,7 @@ class FakeZendesk(FakeApi):
         ]
         self.role = "admin"
         self.may_list_brands = self.may_list_segments = True
-        self.revoked = self.repeats = self.has_empty_page = self.numbered = self.no_account = False
+        self.numbered = self.no_account = False
 
     async def answer(self, asked: Asked, request: web.Request) -> web.StreamResponse:
         if self.no_account:
@@ -206,17 +206,8 @@ class ZendeskAccount(Account):
         escaped = text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
         self.say_in(item.partition(":")[0], "en-us", title, f"<p>{escaped}</p>")
 
-    def revoke(self) -> None:
-        self.fake.revoked = True
-
     def is_page(self, asked: Asked) -> bool:
         return asked.path.endswith("/help_center/articles")
 
     def is_fetch(self, asked: Asked) -> bool:
         return "/articles/" in asked.path
-
-    def repeat_cursor(self) -> None:
-        self.fake.repeats = True
-
-    def empty_page(self) -> None:
-        self.fake.has_empty_page = True

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
 
 from kbsync.domain.errors import ItemGone, ProviderRefused, ProviderUnreachable
 from kbsync.domain.requests import SyncSource
-from kbsync.providers.contract import DocumentRef, ListedDocument, ListedSection, ListingPart
+from kbsync.providers.contract import DocumentRef, ListedSection
 from kbsync.settings import Settings
 from tests.acceptance.deployment import until
+from tests.providers.account import Account
 from tests.providers.confluence_accounts import CloudAccount, DataCenterAccount
-from tests.providers.conformance import Account, Conformance, _settled, end_of, listed, listing, provider_of
+from tests.providers.conformance import Conformance
 from tests.providers.fake_api import Fault
 from tests.providers.fake_confluence import FakeConfluence, Item, permission
+from tests.providers.listings import documents, end_of, listed, listing, parts_of, provider_of
+from tests.providers.syncs import after_first_sync, agrees, settled
 
 
 @pytest.fixture
@@ -60,12 +63,12 @@ class TestDataCenter(Conformance):
         assert isinstance(account, DataCenterAccount)
         ids = account.fill(150)
         rows = "select external_id, id from knowledge_base_documents where source_id = $1 and discarded_at is null"
-        async with self._synced(account, settings) as (fleet, organization, source):
+        async with after_first_sync(account, settings) as (fleet, organization, source):
 
             async def synced() -> dict[str, int]:
                 await fleet.ask(SyncSource(organization_id=organization, source_id=source))
-                await until(lambda: _settled(fleet, source), "the sync")
-                await self._agrees(fleet, account, source)
+                await until(lambda: settled(fleet, source), "the sync")
+                await agrees(fleet, account, source)
                 async with fleet.runtime.database.fleet() as connection:
                     return {row["external_id"]: row["id"] for row in await connection.fetch(rows, source)}
 
@@ -79,15 +82,6 @@ class TestDataCenter(Conformance):
             for id in (*ids[3:6], ids[9]):
                 account.fake.items[id].status = "current"
             assert await synced() == before
-
-
-def documents(parts: Iterable[ListingPart]) -> dict[str, ListedDocument]:
-    return {part.external_id: part for part in parts if isinstance(part, ListedDocument)}
-
-
-async def parts_of(account: Account) -> list[ListingPart]:
-    async with provider_of(account) as provider:
-        return await listing(provider)
 
 
 # --- ends of lists ---

@@ -18,11 +18,12 @@ from kbsync.domain.errors import (
     ProviderUnreachable,
 )
 from kbsync.providers.confluence.config import authorization_of, confluence_config
-from kbsync.providers.contract import Checkable, DocumentRef, ListedDocument, ListingPart
+from kbsync.providers.contract import Checkable, DocumentRef, ListedDocument
+from tests.providers.account import SECRET
 from tests.providers.confluence_accounts import CloudAccount, DataCenterAccount, GatewayAccount
-from tests.providers.conformance import SECRET, Account, end_of, listed, listing, provider_of
 from tests.providers.fake_api import Fault
 from tests.providers.fake_confluence import BASIC, GATEWAY, PUBLIC_BASE, FakeConfluence
+from tests.providers.listings import end_of, listed, listing, parts_of, provider_of
 
 
 @pytest.fixture
@@ -39,11 +40,6 @@ def cloud(fake: FakeConfluence) -> CloudAccount:
 @pytest.fixture(params=["cloud", "data_center"])
 def either(request: pytest.FixtureRequest, fake: FakeConfluence) -> CloudAccount:
     return CloudAccount(fake) if request.param == "cloud" else DataCenterAccount(fake)
-
-
-async def parts_of(account: Account) -> list[ListingPart]:
-    async with provider_of(account) as provider:
-        return await listing(provider)
 
 
 @pytest.mark.spec("LS-18")

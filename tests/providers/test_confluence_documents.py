@@ -24,10 +24,11 @@ from kbsync.providers.contract import (
     ListedDocument,
     Provider,
 )
+from tests.providers.account import SECRET, Account
 from tests.providers.confluence_accounts import CloudAccount, DataCenterAccount
-from tests.providers.conformance import SECRET, Account, listing, provider_of
 from tests.providers.fake_api import Asked, FakeApi, Fault
 from tests.providers.fake_confluence import ANYBODY, CONTEXT, PUBLIC_BASE, FakeConfluence, Item, permission
+from tests.providers.listings import parts_of, provider_of
 
 UNKNOWN, MEMBERS = Audience(AudienceKind.UNKNOWN), Audience(AudienceKind.MEMBERS)
 
@@ -53,8 +54,7 @@ def named(*groups: str) -> Audience:
 
 
 async def audiences(account: Account) -> dict[str, Audience]:
-    async with provider_of(account) as provider:
-        return {one.external_id: one.audience for one in await listing(provider) if isinstance(one, ListedDocument)}
+    return {one.external_id: one.audience for one in await parts_of(account) if isinstance(one, ListedDocument)}
 
 
 async def read(provider: Provider, id: str) -> str:

@@ -17,9 +17,11 @@ from kbsync.providers.contract import (
     ListingEnd,
     UnreadableItem,
 )
-from tests.providers.conformance import Account, Conformance, end_of, listed, listing, provider_of
+from tests.providers.account import Account
+from tests.providers.conformance import Conformance
 from tests.providers.fake_api import Fault
 from tests.providers.fake_intercom import LATE, FakeIntercom, IntercomAccount
+from tests.providers.listings import end_of, listed, listing, parts_of, provider_of
 
 
 @pytest.fixture
@@ -48,8 +50,7 @@ def with_config(account: IntercomAccount, **more: object) -> None:
 async def test_the_next_page_comes_in_every_form(fake: FakeIntercom, intercom: IntercomAccount, how: str) -> None:
     setattr(fake, how, True)
     ids = intercom.fill(250)
-    async with provider_of(intercom) as provider:
-        parts = await listing(provider)
+    parts = await parts_of(intercom)
     assert (sorted(listed(parts)), end_of(parts)) == (sorted(ids), ListingEnd(True))
     assert all(asked.headers["intercom-version"] == "2.14" for asked in fake.log)
 
@@ -84,8 +85,7 @@ async def test_an_edit_while_pages_are_read_is_met_by_a_second_pass(intercom: In
 async def test_without_a_count_two_passes_must_agree(fake: FakeIntercom, intercom: IntercomAccount) -> None:
     fake.counts = False
     intercom.fill(120)
-    async with provider_of(intercom) as provider:
-        assert end_of(await listing(provider)).complete
+    assert end_of(await parts_of(intercom)).complete
     assert fake.asked_for(intercom.is_page) == 4
 
 
@@ -120,8 +120,7 @@ async def test_each_published_locale_is_a_document_and_a_repeated_default_is_one
         with pytest.raises(ItemGone, match="in de"):
             await provider.fetch_document(DocumentRef(f"{id}:de", None))
     with_config(intercom, locales=["fr"])
-    async with provider_of(intercom) as provider:
-        assert listed(await listing(provider)) == [f"{id}:fr"]
+    assert listed(await parts_of(intercom)) == [f"{id}:fr"]
 
 
 @pytest.mark.spec("LS-09")
@@ -130,12 +129,10 @@ async def test_translations_that_one_answer_leaves_out_are_not_taken_for_gone(
 ) -> None:
     ids = intercom.fill(3)
     del fake.articles[ids[1]]["translated_content"]
-    async with provider_of(intercom) as provider:
-        assert not end_of(await listing(provider)).complete
+    assert not end_of(await parts_of(intercom)).complete
     for id in ids:
         fake.articles[id].pop("translated_content", None)  # a workspace of one language has none at all
-    async with provider_of(intercom) as provider:
-        assert end_of(await listing(provider)).complete
+    assert end_of(await parts_of(intercom)).complete
 
 
 @pytest.mark.spec("LS-18")
@@ -143,18 +140,15 @@ async def test_collections_are_sections_and_help_centers_choose(fake: FakeInterc
     ids = intercom.fill(4)
     loose = intercom.fill(1)[0]
     fake.articles[loose] |= {"parent_id": None, "parent_ids": []}
-    async with provider_of(intercom) as provider:
-        parts = await listing(provider)
+    parts = await parts_of(intercom)
     sections = {part.external_id: part.parent_external_id for part in parts if isinstance(part, ListedSection)}
     assert sections == {"4": None, "18": "4", "19": "18", "30": None}
     documents = {part.external_id: part.section_external_ids for part in parts if isinstance(part, ListedDocument)}
     assert documents == {ids[0]: ("4",), ids[1]: ("18",), ids[2]: ("19",), ids[3]: ("30",)}
     with_config(intercom, help_center_ids=[2])
-    async with provider_of(intercom) as provider:
-        assert listed(await listing(provider)) == [ids[3]]
+    assert listed(await parts_of(intercom)) == [ids[3]]
     with_config(intercom, help_center_ids=[], include_loose_articles=True, api_version="2.16")
-    async with provider_of(intercom) as provider:
-        assert sorted(listed(await listing(provider))) == sorted([*ids, loose])
+    assert sorted(listed(await parts_of(intercom))) == sorted([*ids, loose])
 
 
 @pytest.mark.spec("LS-25")
@@ -187,8 +181,7 @@ async def test_who_may_see_an_article(fake: FakeIntercom, intercom: IntercomAcco
     ids = intercom.fill(3)
     fake.articles[ids[1]]["help_center_audience"] = {"type": "everyone"}
     fake.articles[ids[2]]["help_center_audience"] = {"type": "segment", "ids": ["x"]}
-    async with provider_of(intercom) as provider:
-        parts = await listing(provider)
+    parts = await parts_of(intercom)
     kinds = {part.external_id: part.audience.kind for part in parts if isinstance(part, ListedDocument)}
     assert kinds == {ids[0]: AudienceKind.PUBLIC, ids[1]: AudienceKind.PUBLIC, ids[2]: AudienceKind.UNKNOWN}
 
@@ -223,8 +216,7 @@ async def test_null_missing_and_wrong_fields_stop_nobody_else(fake: FakeIntercom
     fake.articles[ids[2]]["default_locale"] = None
     fake.articles[ids[3]]["translated_content"] = {"fr": [], "de": {"state": "published"}}
     fake.articles[ids[4]]["parent_ids"] = [999]
-    async with provider_of(intercom) as provider:
-        parts = await listing(provider)
+    parts = await parts_of(intercom)
     assert end_of(parts).complete
     assert sorted(listed(parts)) == sorted([*ids, f"{ids[3]}:de"])
     reasons = {part.external_id: part.reason for part in parts if isinstance(part, UnreadableItem)}

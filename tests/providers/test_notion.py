@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 
 import pytest
 
@@ -13,17 +13,18 @@ from kbsync.providers.contract import (
     AudienceKind,
     Checkable,
     DocumentRef,
-    ListedDocument,
-    ListingPart,
     UnreadableItem,
 )
 from kbsync.providers.notion.config import notion_config, token_in
 from kbsync.settings import Settings
 from tests.acceptance.deployment import until
-from tests.providers.conformance import Account, Conformance, _settled, end_of, listed, listing, provider_of
+from tests.providers.account import Account
+from tests.providers.conformance import Conformance
 from tests.providers.fake_api import Fault
 from tests.providers.fake_notion import FakeNotion, NotionAccount
 from tests.providers.fake_notion_state import VERSIONS, uuid
+from tests.providers.listings import documents, end_of, listed, listing, parts_of, provider_of
+from tests.providers.syncs import after_first_sync, settled
 
 MEMBERS = Audience(AudienceKind.MEMBERS)
 
@@ -44,15 +45,6 @@ def any_version(fake: FakeNotion, request: pytest.FixtureRequest) -> NotionAccou
     return NotionAccount(fake, request.param)
 
 
-async def parts_of(account: NotionAccount) -> list[ListingPart]:
-    async with provider_of(account) as provider:
-        return await listing(provider)
-
-
-def documents(parts: Iterable[ListingPart]) -> dict[str, ListedDocument]:
-    return {part.external_id: part for part in parts if isinstance(part, ListedDocument)}
-
-
 class TestNotion(Conformance):
     @pytest.fixture
     async def account(self, notion: NotionAccount) -> Account:
@@ -71,7 +63,7 @@ class TestNotion(Conformance):
         async def synced() -> dict[str, int]:
             fake.log.clear()
             await fleet.ask(SyncSource(organization_id=organization, source_id=source))
-            await until(lambda: _settled(fleet, source), "the sync")
+            await until(lambda: settled(fleet, source), "the sync")
             async with fleet.runtime.database.fleet() as connection:
                 rows = await connection.fetch(
                     "select id, external_id from knowledge_base_documents where source_id = $1 and discarded_at is null",
@@ -79,7 +71,7 @@ class TestNotion(Conformance):
                 )
             return {row["external_id"]: row["id"] for row in rows}
 
-        async with self._synced(notion, settings) as (fleet, organization, source):
+        async with after_first_sync(notion, settings) as (fleet, organization, source):
             before = await synced()
             assert fake.asked_for(notion.is_fetch) == 0
             fake.hidden_from_search.add(forgotten)

@@ -17,10 +17,10 @@ from kbsync.domain.errors import (
 from kbsync.providers.contract import AssetSource, AudienceKind, Content, DocumentRef
 from kbsync.providers.notion.render import NOT_SHOWN
 from kbsync.providers.notion.tree import MAX_DEPTH
-from tests.providers.conformance import provider_of
 from tests.providers.fake_api import Fault
 from tests.providers.fake_notion import FakeNotion, NotionAccount, is_children
 from tests.providers.fake_notion_state import VERSIONS, run, texts, uuid
+from tests.providers.listings import provider_of
 
 
 @pytest.fixture

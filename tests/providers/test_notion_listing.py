@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -11,16 +11,14 @@ import pytest
 from kbsync.domain.errors import CredentialsRefused, ProviderUnreachable
 from kbsync.providers.contract import (
     AudienceKind,
-    ListedDocument,
     ListedSection,
-    ListingPart,
     UnreadableItem,
 )
 from kbsync.providers.notion.listing import version_of
-from tests.providers.conformance import end_of, listed, listing, provider_of
 from tests.providers.fake_api import Asked, Fault
 from tests.providers.fake_notion import FakeNotion, NotionAccount, is_children
 from tests.providers.fake_notion_state import EARLY, LATE, VERSIONS, texts, uuid
+from tests.providers.listings import documents, end_of, listed, parts_of, sections
 
 
 @pytest.fixture
@@ -37,19 +35,6 @@ def notion(fake: FakeNotion) -> NotionAccount:
 @pytest.fixture(params=VERSIONS)
 def any_version(fake: FakeNotion, request: pytest.FixtureRequest) -> NotionAccount:
     return NotionAccount(fake, request.param)
-
-
-async def parts_of(account: NotionAccount) -> list[ListingPart]:
-    async with provider_of(account) as provider:
-        return await listing(provider)
-
-
-def documents(parts: Iterable[ListingPart]) -> dict[str, ListedDocument]:
-    return {part.external_id: part for part in parts if isinstance(part, ListedDocument)}
-
-
-def sections(parts: Iterable[ListingPart]) -> dict[str, ListedSection]:
-    return {part.external_id: part for part in parts if isinstance(part, ListedSection)}
 
 
 def is_query(asked: Asked) -> bool:

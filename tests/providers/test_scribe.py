@@ -19,9 +19,11 @@ from kbsync.providers.contract import (
 )
 from kbsync.providers.scribe.config import scribe_config
 from kbsync.providers.scribe.render import render
-from tests.providers.conformance import Account, Conformance, end_of, listed, listing, provider_of
+from tests.providers.account import Account
+from tests.providers.conformance import Conformance
 from tests.providers.fake_api import Fault
 from tests.providers.fake_scribe import FakeScribe, ScribeAccount, uuid
+from tests.providers.listings import end_of, listed, listing, parts_of, provider_of
 
 
 @pytest.fixture
@@ -146,8 +148,7 @@ async def test_pictures_keep_their_name_while_their_address_is_signed_anew(scrib
 async def test_links_of_a_proxy_are_followed_by_their_offset_alone(fake: FakeScribe, scribe: ScribeAccount) -> None:
     ids = scribe.fill(150)
     fake.host_in_links = "http://internal.proxy.test:8080"
-    async with provider_of(scribe) as provider:
-        parts = await listing(provider)
+    parts = await parts_of(scribe)
     assert sorted(listed(parts)) == sorted(ids)
     assert end_of(parts).complete
 
@@ -157,8 +158,7 @@ async def test_teams_scope_the_list(fake: FakeScribe, scribe: ScribeAccount) -> 
     team = next(iter(fake.teams))
     config = scribe.config()
     scribe.config = lambda: {**config, "team_ids": [team]}  # type: ignore[method-assign]
-    async with provider_of(scribe) as provider:
-        parts = await listing(provider)
+    parts = await parts_of(scribe)
     assert len(listed(parts)) == 10
     assert end_of(parts).complete
 

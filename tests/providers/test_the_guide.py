@@ -14,7 +14,8 @@ import kbsync.providers
 import tests.providers
 from kbsync.providers import declaration, registry
 from kbsync.providers.declaration import declaration_of
-from tests.providers.conformance import Account, Conformance
+from tests.providers.account import Account
+from tests.providers.conformance import Conformance
 
 GUIDE = Path(__file__).parents[2] / "ops" / "guides" / "a-new-provider.md"
 

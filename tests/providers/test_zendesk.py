@@ -12,14 +12,15 @@ from kbsync.providers.contract import (
     Checkable,
     Content,
     DocumentRef,
-    ListedDocument,
     ListedSection,
     UnreadableItem,
 )
 from kbsync.providers.zendesk.config import authorization_of, zendesk_config
-from tests.providers.conformance import SECRET, Account, Conformance, end_of, listed, listing, provider_of
+from tests.providers.account import SECRET, Account
+from tests.providers.conformance import Conformance
 from tests.providers.fake_api import Asked, Fault
 from tests.providers.fake_zendesk import LATE, FakeZendesk, ZendeskAccount
+from tests.providers.listings import documents, end_of, listed, listing, parts_of, provider_of
 
 
 @pytest.fixture
@@ -47,22 +48,16 @@ def in_french(asked: Asked) -> bool:
     return asked.path.endswith("/fr/articles")
 
 
-def documents(parts: object) -> dict[str, ListedDocument]:
-    return {part.external_id: part for part in parts if isinstance(part, ListedDocument)}  # type: ignore[attr-defined]
-
-
 @pytest.mark.spec("LS-09", "LS-18")
 async def test_numbered_pages_and_a_next_page_that_is_the_same_one(fake: FakeZendesk, zendesk: ZendeskAccount) -> None:
     """C01: a next page that equals the request ends the list as incomplete, after the second sight of it."""
     fake.numbered = True
     ids = zendesk.fill(250)
-    async with provider_of(zendesk) as provider:
-        parts = await listing(provider)
+    parts = await parts_of(zendesk)
     assert (sorted(listed(parts)), end_of(parts).complete) == (sorted(ids), True)
     fake.log.clear()
     fake.repeats = True
-    async with provider_of(zendesk) as provider:
-        end = end_of(await listing(provider))
+    end = end_of(await parts_of(zendesk))
     assert not end.complete
     assert fake.asked_for(zendesk.is_page) <= 4
 
@@ -101,8 +96,7 @@ async def test_wanted_locales_fall_back_to_the_source(fake: FakeZendesk, zendesk
     translated, not_translated = (id_of(one) for one in zendesk.fill(2))
     zendesk.say_in(translated, "fr", "Traduit", "<p>oui</p>")
     zendesk.more = {"locales": ["FR"]}
-    async with provider_of(zendesk) as provider:
-        parts = await listing(provider)
+    parts = await parts_of(zendesk)
     assert sorted(listed(parts)) == sorted([f"{translated}:fr", f"{not_translated}:en-us"])
 
 
@@ -113,8 +107,7 @@ async def test_a_translation_list_that_fails_keeps_what_is_known_and_removes_not
     ids = zendesk.fill(3)
     zendesk.say_in(id_of(ids[0]), "fr", "Traduit", "<p>oui</p>")
     fake.fail(in_french, Fault(500))
-    async with provider_of(zendesk) as provider:
-        parts = await listing(provider)
+    parts = await parts_of(zendesk)
     assert sorted(listed(parts)) == sorted(ids)
     assert not end_of(parts).complete
     assert "articles in fr" in str(end_of(parts).reason)
@@ -150,8 +143,7 @@ async def test_brands_are_read_each_at_its_own_address(fake: FakeZendesk, zendes
     assert sections["acme/s44"] == "acme/s43"
     assert sections["acme/s42"] == "acme/c7"
     zendesk.more = {"brands": ["globex", "elsewhere"]}
-    async with provider_of(zendesk) as provider:
-        parts = await listing(provider)
+    parts = await parts_of(zendesk)
     assert sorted(listed(parts)) == sorted(theirs)
     assert "elsewhere" in str(end_of(parts).reason)
 
@@ -161,8 +153,7 @@ async def test_one_brand_that_can_not_be_listed_leaves_the_others(fake: FakeZend
     fake.brands.append({"id": 2, "name": "Globex", "subdomain": "globex", "active": True, "has_help_center": True})
     ids = zendesk.fill(2)
     fake.fail(lambda asked: asked.path.startswith("/globex/") and asked.path.endswith("/locales"), Fault(404))
-    async with provider_of(zendesk) as provider:
-        parts = await listing(provider)
+    parts = await parts_of(zendesk)
     assert sorted(listed(parts)) == sorted(ids)
     assert not end_of(parts).complete
 
@@ -173,8 +164,7 @@ async def test_user_segments_say_who_may_see_an_article(fake: FakeZendesk, zende
     for one, segment in zip(ids[1:4], (500, 501, 502), strict=True):
         fake.articles[id_of(one)]["user_segment_id"] = segment
     fake.articles[id_of(ids[4])]["user_segment_ids"] = [501, 999]
-    async with provider_of(zendesk) as provider:
-        found = documents(await listing(provider))
+    found = documents(await parts_of(zendesk))
     audiences = [(found[one].audience.kind.value, found[one].audience.groups) for one in ids]
     assert audiences == [
         ("public", ()),
@@ -184,8 +174,7 @@ async def test_user_segments_say_who_may_see_an_article(fake: FakeZendesk, zende
         ("unknown", ()),
     ]
     fake.may_list_segments = False
-    async with provider_of(zendesk) as provider:
-        found = documents(await listing(provider))
+    found = documents(await parts_of(zendesk))
     assert [found[one].audience.kind.value for one in ids] == ["public", *["unknown"] * 4]
 
 
@@ -252,8 +241,7 @@ async def test_null_missing_and_wrong_fields_stop_nobody_else(fake: FakeZendesk,
     fake.articles[id_of(ids[2])] |= {"section_id": None, "html_url": None, "updated_at": None}
     fake.articles[id_of(ids[3])] |= {"user_segment_ids": None, "updated_at": "yesterday"}
     fake.articles[id_of(ids[4])] |= {"section_id": 45}
-    async with provider_of(zendesk) as provider:
-        parts = await listing(provider)
+    parts = await parts_of(zendesk)
     assert end_of(parts).complete
     assert sorted(listed(parts)) == sorted(ids)
     assert [part.external_id for part in parts if isinstance(part, UnreadableItem)] == [ids[1]]

@@ -6,34 +6,28 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
-from cryptography.fernet import Fernet
 
 from kbsync.domain.requests import SyncDocument, SyncSource
 from kbsync.library import data_sources
 from kbsync.library.credentials import Vault
 from kbsync.settings import Settings
 from tests.acceptance.deployment import Deployment, deployed, until
-from tests.providers.conformance import _add_source, _settled, _status_is
 from tests.providers.fake_scribe import KEY, FakeScribe, ScribeAccount
+from tests.providers.syncs import add_source, settled, status_is, with_keys
 
 AT_ONCE = 2
-
-
-def with_keys(settings: Settings, at_once: int) -> Settings:
-    keys = Fernet.generate_key().decode()
-    return Settings(**{**settings.model_dump(), "credentials_keys": keys, "sync_concurrency": at_once})
 
 
 @asynccontextmanager
 async def revoked(settings: Settings, documents: int) -> AsyncIterator[tuple[Deployment, FakeScribe, int, int]]:
     """A source that was synced, all its documents queued once more, and then its key revoked."""
-    async with FakeScribe().served() as fake, deployed(with_keys(settings, AT_ONCE)) as fleet:
+    async with FakeScribe().served() as fake, deployed(with_keys(settings, sync_concurrency=AT_ONCE)) as fleet:
         account = ScribeAccount(fake)
         account.fill(documents)
         organization = await fleet.organization()
-        source = await _add_source(fleet, account, organization)
+        source = await add_source(fleet, account, organization)
         await fleet.ask(SyncSource(organization_id=organization, source_id=source))
-        await until(lambda: _settled(fleet, source), "the first sync")
+        await until(lambda: settled(fleet, source), "the first sync")
         account.revoke()
         fake.log.clear()
         yield fleet, fake, organization, source
@@ -66,7 +60,7 @@ async def test_what_is_queued_does_not_ask_with_credentials_that_were_refused(se
         await ask_for_every_document(fleet, organization)
         await until(lambda: all_ended(fleet), "every unit to end")
         assert 1 <= len(fake.log) <= AT_ONCE
-        assert await _status_is(fleet, source, "failed")
+        assert await status_is(fleet, source, "failed")
         assert "refused" in await error_of(fleet, source)
         unreadable = "select count(*) from knowledge_base_documents where unreadable_reason is not null"
         assert 1 <= int(str(await fleet.fetchval(unreadable))) <= AT_ONCE
@@ -92,7 +86,7 @@ async def test_a_sync_by_hand_says_so_and_the_next_days_one_tries(settings: Sett
         async with fleet.runtime.database.direct() as connection:
             await connection.execute("update data_sources set refused_at = now() - interval '21 hours'")
         await fleet.ask(again)
-        await until(lambda: _settled(fleet, source), "a sync with credentials that are taken again")
+        await until(lambda: settled(fleet, source), "a sync with credentials that are taken again")
         assert await fleet.fetchval("select refused_at from data_sources") is None
 
 
@@ -115,4 +109,4 @@ async def test_new_credentials_end_it_and_older_refusals_do_not_blame_them(setti
         async with database.organization(organization) as connection:
             await data_sources.note_refusal(connection, before, "refused, says a unit that began before")
         await fleet.ask(again)
-        await until(lambda: _settled(fleet, source), "the sync with the new ones")
+        await until(lambda: settled(fleet, source), "the sync with the new ones")

@@ -12,10 +12,10 @@ from kbsync.providers.contract import Content, ListedDocument, ListingEnd, Provi
 from kbsync.settings import Settings
 from tests.acceptance.deployment import Deployment, deployed, until
 from tests.producers.library_rows import a_source
-from tests.providers.conformance import _add_source, _settled, _status_is
 from tests.providers.fake_api import Fault
 from tests.providers.fake_scribe import FakeScribe, ScribeAccount
-from tests.sync.test_refused_credentials import all_ended, with_keys
+from tests.providers.syncs import add_source, settled, status_is, with_keys
+from tests.sync.test_refused_credentials import all_ended
 from tests.website.fake_site import FakeSite
 
 
@@ -30,27 +30,27 @@ def counts(run: SourceRun) -> tuple[int, int, int, int, int]:
 
 @pytest.mark.spec("LS-12", "LS-08")
 async def test_each_run_says_what_came_changed_stayed_and_went(settings: Settings) -> None:
-    async with FakeScribe().served() as fake, deployed(with_keys(settings, 8)) as fleet:
+    async with FakeScribe().served() as fake, deployed(with_keys(settings, sync_concurrency=8)) as fleet:
         account = ScribeAccount(fake)
         ids = account.fill(20)
         organization = await fleet.organization()
-        source = await _add_source(fleet, account, organization)
+        source = await add_source(fleet, account, organization)
         sync = SyncSource(organization_id=organization, source_id=source)
         await fleet.ask(sync)
-        await until(lambda: _settled(fleet, source), "the first sync")
+        await until(lambda: settled(fleet, source), "the first sync")
         account.change(ids[:3])
         account.fill(2)
         account.delete(ids[3:5])
         await fleet.ask(sync)
         await until(lambda: all_ended(fleet), "the second sync")
-        await until(lambda: _settled(fleet, source), "the second sync's documents")
+        await until(lambda: settled(fleet, source), "the second sync's documents")
         second, first = await runs(fleet, organization, source)
         assert counts(first) == (20, 0, 0, 0, 0)
         assert counts(second) == (2, 3, 15, 2, 0)
         assert (second.outcome, second.attempts, second.reason) == ("synced", 1, None)
         fake.fail(account.is_page, Fault(500))
         await fleet.ask(sync)
-        await until(lambda: _status_is(fleet, source, "failed"), "the third run to fail")
+        await until(lambda: status_is(fleet, source, "failed"), "the third run to fail")
         failed = (await runs(fleet, organization, source))[0]
         assert (failed.outcome, failed.attempts) == ("failed", 3)
         assert "500" in str(failed.reason)
@@ -85,7 +85,7 @@ async def test_what_can_t_be_read_and_why_nothing_went_is_kept_with_the_run(sett
             parts[0] = ListedDocument("a", "A", content=Content(text, "A"))
             await fleet.ask(SyncSource(organization_id=organization, source_id=source))
             await until(lambda: all_ended(fleet), "a sync")
-            await until(lambda: _settled(fleet, source), "its chunks")
+            await until(lambda: settled(fleet, source), "its chunks")
         second, first = await runs(fleet, organization, source)
         assert (counts(first), counts(second)) == ((1, 0, 0, 0, 1), (0, 1, 0, 0, 1))
         assert second.reason == "Not complete: a page was missing"
@@ -101,7 +101,7 @@ async def test_a_crawl_is_one_run_with_its_source(settings: Settings) -> None:
         source = await fleet.source(organization, "website", {"start_url": site.at("/")})
         sync = SyncSource(organization_id=organization, source_id=source)
         await fleet.ask(sync)
-        await until(lambda: _settled(fleet, source), "the first crawl")
+        await until(lambda: settled(fleet, source), "the first crawl")
         site.page("/a", "<p>Other words.</p>", title="A")
         await fleet.ask(sync)
 
@@ -133,14 +133,14 @@ async def test_only_the_newest_are_kept_and_an_open_one_is_taken_up(database: Da
 async def test_a_disabled_source_s_units_ask_nobody(settings: Settings) -> None:
     from kbsync.library import source_setup
 
-    async with FakeScribe().served() as fake, deployed(with_keys(settings, 8)) as fleet:
+    async with FakeScribe().served() as fake, deployed(with_keys(settings, sync_concurrency=8)) as fleet:
         account = ScribeAccount(fake)
         account.fill(3)
         organization = await fleet.organization()
-        source = await _add_source(fleet, account, organization)
+        source = await add_source(fleet, account, organization)
         sync = SyncSource(organization_id=organization, source_id=source)
         await fleet.ask(sync)
-        await until(lambda: _settled(fleet, source), "the first sync")
+        await until(lambda: settled(fleet, source), "the first sync")
         async with fleet.runtime.database.organization(organization) as connection:
             assert await source_setup.set_disabled(connection, organization, source, True)
             assert not await source_setup.set_disabled(connection, organization, source, True)
@@ -149,7 +149,7 @@ async def test_a_disabled_source_s_units_ask_nobody(settings: Settings) -> None:
         await fleet.ask(sync, *documents)
         await until(lambda: all_ended(fleet), "units that end without asking")
         assert fake.log == []
-        assert await _status_is(fleet, source, "synced")
+        assert await status_is(fleet, source, "synced")
         async with fleet.runtime.database.organization(organization) as connection:
             assert await source_setup.set_disabled(connection, organization, source, False)
         await fleet.ask(sync)
