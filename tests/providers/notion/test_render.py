@@ -13,9 +13,9 @@ from kbsync.providers.notion.properties import cut_properties, file_addresses, r
 from kbsync.providers.notion.render import NOT_SHOWN, render
 from kbsync.providers.notion.rich_text import in_cell, inline
 from kbsync.providers.notion.tree import Block
-from tests.providers.fake_notion_state import run, texts, uuid
+from tests.providers.notion.state import run, texts, uuid
 
-GOLDEN = Path(__file__).parent / "golden" / "notion"
+GOLDEN = Path(__file__).parent / "golden"
 _numbers = count(1)
 
 

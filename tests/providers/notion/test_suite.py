@@ -1,8 +1,6 @@
-"""Notion: the suite, its errors and its setup. Beside it: test_notion_listing, test_notion_documents, test_notion_render."""
+"""Notion: the suite, its errors and its setup. Beside it: its listing, its documents, and how they are rendered."""
 
 from __future__ import annotations
-
-from collections.abc import AsyncIterator
 
 import pytest
 
@@ -21,28 +19,12 @@ from tests.acceptance.deployment import until
 from tests.providers.account import Account
 from tests.providers.conformance import Conformance
 from tests.providers.fake_api import Fault
-from tests.providers.fake_notion import FakeNotion, NotionAccount
-from tests.providers.fake_notion_state import VERSIONS, uuid
 from tests.providers.listings import documents, end_of, listed, listing, parts_of, provider_of
+from tests.providers.notion.fake import FakeNotion, NotionAccount
+from tests.providers.notion.state import uuid
 from tests.providers.syncs import after_first_sync, settled
 
 MEMBERS = Audience(AudienceKind.MEMBERS)
-
-
-@pytest.fixture
-async def fake() -> AsyncIterator[FakeNotion]:
-    async with FakeNotion().served() as served:
-        yield served
-
-
-@pytest.fixture
-def notion(fake: FakeNotion) -> NotionAccount:
-    return NotionAccount(fake)
-
-
-@pytest.fixture(params=VERSIONS)
-def any_version(fake: FakeNotion, request: pytest.FixtureRequest) -> NotionAccount:
-    return NotionAccount(fake, request.param)
 
 
 class TestNotion(Conformance):

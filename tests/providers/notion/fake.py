@@ -12,7 +12,7 @@ from aiohttp import web
 
 from tests.providers.account import SECRET, Account
 from tests.providers.fake_api import Asked, FakeApi
-from tests.providers.fake_notion_state import EARLY, LATE, MOST, VERSIONS, Database, Page, texts, uuid
+from tests.providers.notion.state import EARLY, LATE, MOST, VERSIONS, Database, Page, texts, uuid
 
 TOKEN = f"ntn_{SECRET}"
 

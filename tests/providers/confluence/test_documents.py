@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
 
 import pytest
 from aiohttp import ClientSession, web
@@ -25,28 +24,12 @@ from kbsync.providers.contract import (
     Provider,
 )
 from tests.providers.account import SECRET, Account
-from tests.providers.confluence_accounts import CloudAccount, DataCenterAccount
+from tests.providers.confluence.accounts import CloudAccount, DataCenterAccount
+from tests.providers.confluence.fake import ANYBODY, CONTEXT, PUBLIC_BASE, FakeConfluence, Item, permission
 from tests.providers.fake_api import Asked, FakeApi, Fault
-from tests.providers.fake_confluence import ANYBODY, CONTEXT, PUBLIC_BASE, FakeConfluence, Item, permission
 from tests.providers.listings import parts_of, provider_of
 
 UNKNOWN, MEMBERS = Audience(AudienceKind.UNKNOWN), Audience(AudienceKind.MEMBERS)
-
-
-@pytest.fixture
-async def fake() -> AsyncIterator[FakeConfluence]:
-    async with FakeConfluence().served() as served:
-        yield served
-
-
-@pytest.fixture
-def cloud(fake: FakeConfluence) -> CloudAccount:
-    return CloudAccount(fake)
-
-
-@pytest.fixture(params=["cloud", "data_center"])
-def either(request: pytest.FixtureRequest, fake: FakeConfluence) -> CloudAccount:
-    return CloudAccount(fake) if request.param == "cloud" else DataCenterAccount(fake)
 
 
 def named(*groups: str) -> Audience:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -20,26 +19,10 @@ from kbsync.domain.errors import (
 from kbsync.providers.confluence.config import authorization_of, confluence_config
 from kbsync.providers.contract import Checkable, DocumentRef, ListedDocument
 from tests.providers.account import SECRET
-from tests.providers.confluence_accounts import CloudAccount, DataCenterAccount, GatewayAccount
+from tests.providers.confluence.accounts import CloudAccount, GatewayAccount
+from tests.providers.confluence.fake import BASIC, GATEWAY, PUBLIC_BASE, FakeConfluence
 from tests.providers.fake_api import Fault
-from tests.providers.fake_confluence import BASIC, GATEWAY, PUBLIC_BASE, FakeConfluence
 from tests.providers.listings import end_of, listed, listing, parts_of, provider_of
-
-
-@pytest.fixture
-async def fake() -> AsyncIterator[FakeConfluence]:
-    async with FakeConfluence().served() as served:
-        yield served
-
-
-@pytest.fixture
-def cloud(fake: FakeConfluence) -> CloudAccount:
-    return CloudAccount(fake)
-
-
-@pytest.fixture(params=["cloud", "data_center"])
-def either(request: pytest.FixtureRequest, fake: FakeConfluence) -> CloudAccount:
-    return CloudAccount(fake) if request.param == "cloud" else DataCenterAccount(fake)
 
 
 @pytest.mark.spec("LS-18")

@@ -7,8 +7,8 @@ from html import escape
 from typing import Any
 
 from tests.providers.account import SECRET, Account
+from tests.providers.confluence.fake import CLOUD_ID, CONTEXT, EMAIL, LATE, FakeConfluence, Item
 from tests.providers.fake_api import Asked
-from tests.providers.fake_confluence import CLOUD_ID, CONTEXT, EMAIL, LATE, FakeConfluence, Item
 
 
 class CloudAccount(Account):

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
-
 import pytest
 
 from kbsync.domain.errors import (
@@ -18,25 +16,9 @@ from kbsync.providers.contract import AssetSource, AudienceKind, Content, Docume
 from kbsync.providers.notion.render import NOT_SHOWN
 from kbsync.providers.notion.tree import MAX_DEPTH
 from tests.providers.fake_api import Fault
-from tests.providers.fake_notion import FakeNotion, NotionAccount, is_children
-from tests.providers.fake_notion_state import VERSIONS, run, texts, uuid
 from tests.providers.listings import provider_of
-
-
-@pytest.fixture
-async def fake() -> AsyncIterator[FakeNotion]:
-    async with FakeNotion().served() as served:
-        yield served
-
-
-@pytest.fixture
-def notion(fake: FakeNotion) -> NotionAccount:
-    return NotionAccount(fake)
-
-
-@pytest.fixture(params=VERSIONS)
-def any_version(fake: FakeNotion, request: pytest.FixtureRequest) -> NotionAccount:
-    return NotionAccount(fake, request.param)
+from tests.providers.notion.fake import FakeNotion, NotionAccount, is_children
+from tests.providers.notion.state import run, texts, uuid
 
 
 async def fetched(account: NotionAccount, id: str) -> Content:

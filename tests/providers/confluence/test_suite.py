@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime
 
 import pytest
@@ -13,33 +12,12 @@ from kbsync.providers.contract import DocumentRef, ListedSection
 from kbsync.settings import Settings
 from tests.acceptance.deployment import until
 from tests.providers.account import Account
-from tests.providers.confluence_accounts import CloudAccount, DataCenterAccount
+from tests.providers.confluence.accounts import CloudAccount, DataCenterAccount
+from tests.providers.confluence.fake import FakeConfluence, Item, permission
 from tests.providers.conformance import Conformance
 from tests.providers.fake_api import Fault
-from tests.providers.fake_confluence import FakeConfluence, Item, permission
 from tests.providers.listings import documents, end_of, listed, listing, parts_of, provider_of
 from tests.providers.syncs import after_first_sync, agrees, settled
-
-
-@pytest.fixture
-async def fake() -> AsyncIterator[FakeConfluence]:
-    async with FakeConfluence().served() as served:
-        yield served
-
-
-@pytest.fixture
-def cloud(fake: FakeConfluence) -> CloudAccount:
-    return CloudAccount(fake)
-
-
-@pytest.fixture
-def data_center(fake: FakeConfluence) -> DataCenterAccount:
-    return DataCenterAccount(fake)
-
-
-@pytest.fixture(params=["cloud", "data_center"])
-def either(request: pytest.FixtureRequest, fake: FakeConfluence) -> CloudAccount:
-    return CloudAccount(fake) if request.param == "cloud" else DataCenterAccount(fake)
 
 
 class TestCloud(Conformance):

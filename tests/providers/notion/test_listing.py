@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
@@ -16,25 +15,9 @@ from kbsync.providers.contract import (
 )
 from kbsync.providers.notion.listing import version_of
 from tests.providers.fake_api import Asked, Fault
-from tests.providers.fake_notion import FakeNotion, NotionAccount, is_children
-from tests.providers.fake_notion_state import EARLY, LATE, VERSIONS, texts, uuid
 from tests.providers.listings import documents, end_of, listed, parts_of, sections
-
-
-@pytest.fixture
-async def fake() -> AsyncIterator[FakeNotion]:
-    async with FakeNotion().served() as served:
-        yield served
-
-
-@pytest.fixture
-def notion(fake: FakeNotion) -> NotionAccount:
-    return NotionAccount(fake)
-
-
-@pytest.fixture(params=VERSIONS)
-def any_version(fake: FakeNotion, request: pytest.FixtureRequest) -> NotionAccount:
-    return NotionAccount(fake, request.param)
+from tests.providers.notion.fake import FakeNotion, NotionAccount, is_children
+from tests.providers.notion.state import EARLY, LATE, VERSIONS, texts, uuid
 
 
 def is_query(asked: Asked) -> bool:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from kbsync.providers.confluence.macros import PageContext, attachment_name
 from kbsync.providers.confluence.render import files_of_view, mentioned, render, render_view
 
-GOLDEN = Path(__file__).parent / "golden" / "confluence"
+GOLDEN = Path(__file__).parent / "golden"
 NAMES = {"5b10a": "Ada Lovelace", "ff80": "Grace Hopper"}
 PAGE = PageContext("https://acme.test/wiki", "SUP", NAMES)
 URL = "https://acme.test/wiki/spaces/SUP/pages/1001"
