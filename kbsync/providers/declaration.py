@@ -15,7 +15,8 @@ from typing import Any, get_args, get_origin
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from kbsync.domain.errors import ProviderRefused, SettingsError, UnknownProvider
+from kbsync.domain.errors import SettingsError, UnknownProvider
+from kbsync.providers.config import read_config
 from kbsync.providers.registry import FACTORIES
 
 
@@ -78,11 +79,7 @@ class Declaration:
 
     def checked(self, config: Mapping[str, object]) -> dict[str, object]:
         """`config` as the model takes it, in values that JSON has. Raises ProviderRefused naming every wrong field."""
-        try:
-            read = self.config.model_validate(dict(config))
-        except ValueError as error:
-            raise ProviderRefused(_in_words(self.title, error)) from None
-        return read.model_dump(mode="json", exclude_unset=True)
+        return read_config(self.config, config, self.title).model_dump(mode="json", exclude_unset=True)
 
 
 def declaration_of(source_type: str) -> Declaration:
@@ -124,16 +121,3 @@ def _typed(name: str, text: str, shape: str, before: Any) -> Any:
     if before is None:
         return value
     return [*before, *value] if shape == "list" else {**before, **value}
-
-
-def _in_words(title: str, error: ValueError) -> str:
-    from pydantic import ValidationError
-
-    if not isinstance(error, ValidationError):
-        return f"The {title} source is not set up right: {error}"
-    wrong = []
-    for fault in error.errors(include_url=False, include_input=False):
-        where = ".".join(map(str, fault["loc"])) or "config"
-        message = "is needed" if fault["type"] == "missing" else fault["msg"].removeprefix("Value error, ")
-        wrong.append(f"{where}: {message}")
-    return f"The {title} source is not set up right. {'; '.join(wrong)}"

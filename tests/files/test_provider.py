@@ -155,9 +155,17 @@ async def test_only_allowed_folders_are_read(root: Path, path: str, roots: list[
         await refused.fetch_document(DocumentRef("a.md", None))
 
 
-@pytest.mark.parametrize("config", [{}, {"path": ""}, {"path": 5}, {"path": "/x", "base_url": "javascript:x"}])
-def test_wrong_settings_are_refused_in_words(config: dict[str, object]) -> None:
-    with pytest.raises(ProviderRefused, match="setting"):
+@pytest.mark.parametrize(
+    ("config", "words"),
+    [
+        ({}, "path: is needed"),
+        ({"path": ""}, "path: "),
+        ({"path": 5}, "path: "),
+        ({"path": "/x", "base_url": "javascript:x"}, "base_url: "),
+    ],
+)
+def test_wrong_settings_are_refused_in_words(config: dict[str, object], words: str) -> None:
+    with pytest.raises(ProviderRefused, match=f"Files source is not set up right. {words}"):
         FilesProvider(SourceSetup(1, 2, config), [])
     with pytest.raises(ProviderRefused, match="relative"):
         FilesProvider(SourceSetup(1, 2, {"path": "docs"}), ["docs"])._place()

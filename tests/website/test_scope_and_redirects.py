@@ -143,7 +143,7 @@ async def test_a_url_of_another_site_is_refused_unasked(site: FakeSite) -> None:
 @pytest.mark.parametrize(
     ("config", "words"),
     [
-        ({}, "start_url: Field required"),
+        ({}, "start_url: is needed"),
         ({"start_url": "ftp://x.test/"}, "not http or https"),
         ({"start_url": "http://user:pw@x.test/"}, "credentials in the URL"),
         ({"start_url": "http://2130706433/"}, "address in an unusual spelling"),

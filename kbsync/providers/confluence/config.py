@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Literal
 from urllib.parse import quote, urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from kbsync.domain.errors import CredentialsRefused, ProviderRefused
+from kbsync.domain.errors import CredentialsRefused
+from kbsync.providers.config import read_config
 
 GATEWAY = "https://api.atlassian.com"
 
@@ -60,11 +61,7 @@ class ConfluenceConfig(BaseModel):
 
 def confluence_config(config: Mapping[str, object]) -> ConfluenceConfig:
     """Raises ProviderRefused naming every field that is wrong, without its value."""
-    try:
-        return ConfluenceConfig.model_validate(dict(config))
-    except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
-        raise ProviderRefused(f"The Confluence source is not set up right. {wrong}") from None
+    return read_config(ConfluenceConfig, config, "Confluence")
 
 
 def authorization_of(config: ConfluenceConfig, credentials: Mapping[str, str]) -> str:

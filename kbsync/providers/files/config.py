@@ -7,9 +7,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from kbsync.domain.errors import ProviderRefused
+from kbsync.providers.config import read_config
 
 Pattern = Annotated[str, Field(min_length=1, max_length=500)]
 
@@ -37,13 +38,8 @@ class FilesConfig(BaseModel):
 
 
 def files_config(config: Mapping[str, object]) -> FilesConfig:
-    """Raises ProviderRefused in an editor's words."""
-    try:
-        return FilesConfig.model_validate(config)
-    except ValidationError as error:
-        first = error.errors()[0]
-        where = ".".join(str(part) for part in first["loc"])
-        raise ProviderRefused(f"The source's setting {where!r} is wrong: {first['msg']}.") from None
+    """Raises ProviderRefused naming every field that is wrong, without its value."""
+    return read_config(FilesConfig, config, "Files")
 
 
 def allowed_path(path: str, roots: Sequence[str | Path]) -> Path:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from kbsync.domain.errors import CredentialsRefused, ProviderRefused
+from kbsync.domain.errors import CredentialsRefused
+from kbsync.providers.config import read_config
 
 BASE_URL = "https://api.intercom.io"  # EU: https://api.eu.intercom.io, AU: https://api.au.intercom.io
 
@@ -27,11 +28,7 @@ class IntercomConfig(BaseModel):
 
 def intercom_config(config: Mapping[str, object]) -> IntercomConfig:
     """Raises ProviderRefused naming every field that is wrong, without its value."""
-    try:
-        return IntercomConfig.model_validate(dict(config))
-    except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
-        raise ProviderRefused(f"The Intercom source is not set up right. {wrong}") from None
+    return read_config(IntercomConfig, config, "Intercom")
 
 
 def token_in(credentials: Mapping[str, str]) -> str:

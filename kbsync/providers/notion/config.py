@@ -6,9 +6,10 @@ import re
 from collections.abc import Mapping
 from typing import Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from kbsync.domain.errors import CredentialsRefused, ProviderRefused
+from kbsync.domain.errors import CredentialsRefused
+from kbsync.providers.config import read_config
 from kbsync.providers.notion.payloads import dashed
 
 BASE_URL = "https://api.notion.com/v1"
@@ -44,11 +45,7 @@ class NotionConfig(BaseModel):
 
 def notion_config(config: Mapping[str, object]) -> NotionConfig:
     """Raises ProviderRefused naming every field that is wrong, without its value."""
-    try:
-        return NotionConfig.model_validate(dict(config))
-    except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
-        raise ProviderRefused(f"The Notion source is not set up right. {wrong}") from None
+    return read_config(NotionConfig, config, "Notion")
 
 
 def token_in(credentials: Mapping[str, str]) -> str:

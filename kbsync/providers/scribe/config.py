@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from typing import Literal
 from uuid import UUID
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from kbsync.domain.errors import CredentialsRefused, ProviderRefused
+from kbsync.domain.errors import CredentialsRefused
+from kbsync.providers.config import read_config
 
 BASE_URL = "https://public-api.scribehow.com"
 
@@ -26,11 +27,7 @@ class ScribeConfig(BaseModel):
 
 def scribe_config(config: Mapping[str, object]) -> ScribeConfig:
     """Raises ProviderRefused naming every field that is wrong, without its value."""
-    try:
-        return ScribeConfig.model_validate(dict(config))
-    except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
-        raise ProviderRefused(f"The Scribe source is not set up right. {wrong}") from None
+    return read_config(ScribeConfig, config, "Scribe")
 
 
 def api_key_in(credentials: Mapping[str, str]) -> str | None:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-from kbsync.domain.errors import AddressRefused, ProviderRefused
+from kbsync.domain.errors import AddressRefused
 from kbsync.domain.url_identity import Found, NotFollowed, judge_link
 from kbsync.domain.url_scope import Scope, host_and_port
+from kbsync.providers.config import read_config
 
 
 class WebsiteConfig(BaseModel):
@@ -60,12 +61,5 @@ class WebsiteConfig(BaseModel):
 
 
 def website_config(config: Mapping[str, object]) -> WebsiteConfig:
-    """The checked configuration of a source. Raises ProviderRefused whose words an editor understands."""
-    try:
-        return WebsiteConfig.model_validate(dict(config))
-    except ValidationError as error:
-        faults = "; ".join(
-            f"{'.'.join(map(str, fault['loc']))}: {fault['msg'].removeprefix('Value error, ')}"
-            for fault in error.errors()
-        )
-        raise ProviderRefused(f"the website source is set up wrongly: {faults}") from None
+    """Raises ProviderRefused naming every field that is wrong, without its value."""
+    return read_config(WebsiteConfig, config, "Website")

@@ -6,9 +6,10 @@ import base64
 from collections.abc import Mapping
 from urllib.parse import urlsplit
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
-from kbsync.domain.errors import CredentialsRefused, ProviderRefused
+from kbsync.domain.errors import CredentialsRefused
+from kbsync.providers.config import read_config
 
 
 class ZendeskConfig(BaseModel):
@@ -39,11 +40,7 @@ class ZendeskConfig(BaseModel):
 
 def zendesk_config(config: Mapping[str, object]) -> ZendeskConfig:
     """Raises ProviderRefused naming every field that is wrong, without its value."""
-    try:
-        return ZendeskConfig.model_validate(dict(config))
-    except ValidationError as error:
-        wrong = "; ".join(f"{'.'.join(map(str, fault['loc']))}: {fault['msg']}" for fault in error.errors())
-        raise ProviderRefused(f"The Zendesk source is not set up right. {wrong}") from None
+    return read_config(ZendeskConfig, config, "Zendesk")
 
 
 def authorization_of(credentials: Mapping[str, str]) -> str:
