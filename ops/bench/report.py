@@ -48,14 +48,15 @@ def line(figure: Figure) -> str:
     return f"{figure.id} {figure.name}: {checks}  {figure.verdict}"
 
 
-def section(figure: Figure, run: Circumstances) -> str:
-    """A figure's part of RESULTS.md, from its heading on."""
+def section(figure: Figure, run: Circumstances, known: str = "") -> str:
+    """A figure's part of RESULTS.md, from its heading on. `known`: what its profile shows and what was tried, in prose."""
     parts = [f"## {figure.id} {figure.name}", "", f"    {line(figure)}", ""]
     if figure.rows:
         parts += ["| what | median | lowest | highest | rounds |", "| --- | --- | --- | --- | --- |"]
         parts += [_row(row) for row in figure.rows] + [""]
     parts += [f"- {note}" for note in figure.notes]
     parts += [f"- {run.date}, `{run.command}`", f"- {'; '.join(run.versions)}", ""]
+    parts += [known.strip(), ""] if known else []
     return "\n".join(parts)
 
 

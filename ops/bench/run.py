@@ -21,6 +21,7 @@ from ops.bench.figures import Check, Figure, Verdict
 from ops.bench.table import Measurement, Options, chosen
 
 RESULTS = Path(__file__).with_name("RESULTS.md")
+KNOWN = Path(__file__).with_name("known")  # a file a target, by hand: why it is where it is
 
 
 def run_bench(
@@ -73,7 +74,13 @@ def measured(measurement: Measurement, options: Options) -> list[Figure]:
 def keep(figures: Sequence[Figure], run: report.Circumstances, results: Path = RESULTS) -> None:
     """Writes the figures' sections; those of other targets stay as they are."""
     old = results.read_text(encoding="utf-8") if results.exists() else ""
-    results.write_text(report.merged(old, [report.section(figure, run) for figure in figures]), encoding="utf-8")
+    sections = [report.section(figure, run, known_of(figure.id)) for figure in figures]
+    results.write_text(report.merged(old, sections), encoding="utf-8")
+
+
+def known_of(spec_id: str) -> str:
+    file = KNOWN / f"{spec_id}.md"
+    return file.read_text(encoding="utf-8") if file.exists() else ""
 
 
 def _versions() -> list[str]:
