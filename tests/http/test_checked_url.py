@@ -10,7 +10,7 @@ from aiohttp.abc import ResolveResult
 from kbsync.domain.errors import AddressRefused, ProviderUnreachable
 from kbsync.http.addresses import AllowList
 from kbsync.http.client import SafeClient
-from tests.http.test_safe_client import StubResolver
+from tests.http.support import StubResolver
 
 SIGNED = "https://files.test/a%2Fb%20c/~x?X-Signature=aB%2B/=&X-Expires=60&b=1&a=2"
 

@@ -7,14 +7,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from kbsync.domain.errors import CredentialsRefused, ItemGone, ProviderBusy, ProviderRefused, ProviderUnreachable
-from kbsync.providers.contract import (
-    AudienceKind,
-    Checkable,
-    Content,
-    DocumentRef,
-    ListedSection,
-    UnreadableItem,
-)
+from kbsync.providers.contract import AudienceKind, Checkable, Content, DocumentRef, ListedSection, UnreadableItem
 from kbsync.providers.zendesk.config import authorization_of, zendesk_config
 from tests.providers.account import SECRET, Account
 from tests.providers.conformance import Conformance

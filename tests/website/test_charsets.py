@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from kbsync.providers.contract import CrawledPage
 from kbsync.providers.website.charset import codec_of, decode
 from tests.website.fake_site import FakeSite, Reply
+from tests.website.one_page import stored
 
 JAPANESE = "日本語の見出し"
 RUSSIAN = "Привет, мир"
@@ -52,12 +53,10 @@ OLD_META = '<meta content="text/html; charset={}" http-equiv=Content-Type>'
 )
 async def test_the_text_is_readable(site: FakeSite, text: str, codec: str, content_type: str, head: str) -> None:
     site.on("/", Reply(body=page(text, head).encode(codec), content_type=content_type))
-    result = await site.provider().crawl_page(site.found("/"))
-    assert isinstance(result, CrawledPage)
-    assert result.content is not None
-    assert result.content.title == text
-    assert text in result.content.markdown
-    assert "\ufffd" not in result.content.markdown
+    content = await stored(site, "/")
+    assert content.title == text
+    assert text in content.markdown
+    assert "\ufffd" not in content.markdown
 
 
 def test_the_page_s_language_decides_when_nothing_else_is_said() -> None:
@@ -93,10 +92,7 @@ async def test_nul_bytes_leave_the_page_readable(site: FakeSite) -> None:
     assert result.content.title == "Title"
     assert "beforeafter" in result.content.markdown
     assert result.detail == "characters that can't be stored were removed"
-    stored = [result.content.markdown, result.content.title, *(link.url + link.fetch_url for link in result.links)]
-    assert not any(character in text for text in stored for character in ("\0", "\ud800"))
+    texts = [result.content.markdown, result.content.title, *(link.url + link.fetch_url for link in result.links)]
+    assert not any(character in text for text in texts for character in ("\0", "\ud800"))
     site.on("/t", Reply(body=b"te\0xt", content_type="text/plain"))
-    plain = await site.provider().crawl_page(site.found("/t"))
-    assert isinstance(plain, CrawledPage)
-    assert plain.content is not None
-    assert plain.content.markdown == "text"
+    assert (await stored(site, "/t")).markdown == "text"

@@ -1,47 +1,24 @@
-"""What becomes of one page: statuses, types, directives, canonicals, validators, credentials (LS-07, LS-16)."""
+"""What becomes of one page, by its status, its type and its size (LS-07, LS-16)."""
 
 from __future__ import annotations
 
 import time
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
-from typing import Any
 
 import pytest
 
-from kbsync.domain.errors import ItemGone, ItemUnreadable, ProviderBusy, ProviderRefused, ProviderUnreachable
+from kbsync.domain.errors import ProviderBusy, ProviderUnreachable
 from kbsync.http.client import FetchLimits, Response
-from kbsync.providers.contract import (
-    Content,
-    CrawledPage,
-    CrawlingProvider,
-    DocumentRef,
-    ListingEnd,
-    PageGone,
-    PageRefused,
-    PageResult,
-    PageUnchanged,
-    Unchanged,
-)
+from kbsync.providers.contract import CrawledPage, CrawlingProvider, ListingEnd, PageGone, PageRefused, PageResult
 from kbsync.providers.nesting import measure
 from kbsync.providers.website.page import read_page
-from tests.website.crawl import crawl
 from tests.website.fake_site import FakeSite, Reply
+from tests.website.one_page import fetch, stored
 
 
 def _redirect(location: str) -> Reply:
     return Reply(302, headers={"Location": location})
-
-
-async def fetch(site: FakeSite, path: str = "/p", **config: Any) -> PageResult:
-    return await site.provider(use_sitemaps=False, **config).crawl_page(site.found(path))
-
-
-async def stored(site: FakeSite, path: str = "/p") -> Content:
-    result = await fetch(site, path)
-    assert isinstance(result, CrawledPage)
-    assert result.content is not None
-    return result.content
 
 
 def test_it_keeps_the_contract(site: FakeSite) -> None:
@@ -212,167 +189,7 @@ async def test_titles_and_languages(site: FakeSite) -> None:
     assert (await stored(site, "/d.txt")).title == "d.txt"
 
 
-# --- directives ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("LS-16")
-@pytest.mark.parametrize(
-    ("meta", "header", "is_stored", "is_followed"),
-    [
-        ("", "", True, True),
-        ("noindex", "", False, True),
-        ("NoIndex, Follow", "", False, True),
-        ("nofollow", "", True, False),
-        ("none", "", False, False),
-        ("index", "noindex", False, True),
-        ("", "none", False, False),
-        ("", "otherbot: noindex", True, True),
-        ("", "kbsync: noindex", False, True),
-    ],
-)
-async def test_robots_meta_and_header(
-    site: FakeSite, meta: str, header: str, is_stored: bool, is_followed: bool
-) -> None:
-    html = f"<html><head><meta name=robots content='{meta}'></head><body><p>text</p><a href='/a'>a</a></body></html>"
-    site.on("/p", Reply(body=html, headers={"X-Robots-Tag": header} if header else {}))
-    result = await fetch(site)
-    assert isinstance(result, CrawledPage)
-    assert (result.content is not None, bool(result.links)) == (is_stored, is_followed)
-    assert is_stored or result.detail == "asks not to be indexed"
-
-
-# --- canonicals ---------------------------------------------------------------------------------------------------
-
-CANONICAL = "<html><head><link rel=canonical href='{}'></head><body><p>text</p></body></html>"
-
-
-@pytest.mark.spec("LS-16")
-async def test_a_copy_names_its_original(site: FakeSite) -> None:
-    site.page("/p?print=1", CANONICAL.format("/p"))
-    site.page("/p", CANONICAL.format("/p"))
-    result = await fetch(site, "/p?print=1")
-    assert isinstance(result, CrawledPage)
-    assert (result.content, result.canonical) == (None, site.found("/p"))
-    assert result.detail == "names another page as its canonical one"
-    assert (await stored(site)).markdown == "text"
-    site.on("/q", Reply(body="<p>by header</p>", headers={"Link": '</p>; rel="canonical"'}))
-    result = await fetch(site, "/q")
-    assert isinstance(result, CrawledPage)
-    assert result.canonical == site.found("/p")
-
-
-@pytest.mark.spec("LS-16", "SE-03", "LS-17")
-@pytest.mark.parametrize(
-    "target",
-    [
-        "http://elsewhere.test/p",
-        "http://169.254.169.254/latest/",
-        "http://[::ffff:127.0.0.1]/",
-        "/",
-        "/missing",
-        "/moved",
-        "/noindex",
-        "/third",
-        "/excluded/x",
-        "/broken",
-        "/forbidden",
-        "javascript:x",
-        "",
-    ],
-)
-async def test_a_canonical_link_that_can_t_be_believed_is_ignored(site: FakeSite, target: str) -> None:
-    site.robots("User-agent: *\nDisallow: /forbidden\n")
-    site.page("/p", CANONICAL.format(target))
-    site.page("/", "<p>home</p>")
-    site.redirect("/moved", "/")
-    site.page("/noindex", "<p>x</p>", X_Robots_Tag="noindex")
-    site.page("/third", CANONICAL.format("/other"))
-    site.on("/broken", Reply(500))
-    for path in ("/excluded/x", "/forbidden"):
-        site.page(path, "<p>x</p>")
-    result = await fetch(site, exclude_paths=["/excluded"])
-    assert isinstance(result, CrawledPage)
-    assert result.content is not None
-    assert result.canonical is None
-    assert not {"/excluded/x", "/forbidden"} & set(site.targets)
-
-
-async def test_several_canonicals_are_none(site: FakeSite) -> None:
-    site.page("/p", CANONICAL.format("/a").replace("</head>", "<link rel=canonical href='/b'></head>"))
-    assert (await stored(site)).markdown == "text"
-
-
-# --- conditional requests -----------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("LS-16")
-async def test_validators_are_kept_verbatim_and_sent_back(site: FakeSite) -> None:
-    modified = "Wed, 21 Oct 2015 07:28:00 GMT"
-    site.on("/p", Reply(body="<p>x</p>", headers={"ETag": 'W/"a-gzip"', "Last-Modified": modified}))
-    content = await stored(site)
-    assert (content.etag, content.last_modified) == ('W/"a-gzip"', modified)
-    again = await site.provider().crawl_page(site.found("/p"), etag=content.etag, last_modified=content.last_modified)
-    assert again == PageUnchanged()
-    assert site.requests[-1].headers["If-Modified-Since"] == modified
-    changed = await site.provider().crawl_page(site.found("/p"), etag='"old"')
-    assert isinstance(changed, CrawledPage)
-    assert isinstance(await site.provider().crawl_page(site.found("/p"), etag='"x\r\nEvil: 1"'), CrawledPage)
-    assert "Evil" not in site.requests[-1].headers
-
-
-@pytest.mark.spec("LS-07", "LS-16")
-async def test_one_document_is_fetched_again(site: FakeSite) -> None:
-    provider = site.provider()
-    site.on("/p", Reply(body="<p>x</p>", headers={"ETag": '"a"'}))
-    ref = DocumentRef(site.at("/p"), site.at("/p"))
-    content = await provider.fetch_document(ref)
-    assert isinstance(content, Content)
-    assert content.markdown == "x"
-    assert await provider.fetch_document(DocumentRef("x", site.at("/p"), etag='"a"')) == Unchanged()
-    for reply, error in (
-        (Reply(404), ItemGone),
-        (Reply(410), ItemGone),
-        (Reply(403), ItemUnreadable),
-        (Reply(body="x", headers={"X-Robots-Tag": "noindex"}), ItemGone),
-        (Reply(body=""), ItemUnreadable),
-        (Reply(500), ProviderUnreachable),
-        (Reply(429), ProviderBusy),
-    ):
-        site.on("/p", reply)
-        with pytest.raises(error):
-            await provider.fetch_document(ref)
-    with pytest.raises(ItemUnreadable):
-        await provider.fetch_document(DocumentRef("mailto:x", None))
-
-
-# --- credentials --------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.spec("LS-19")
-async def test_credentials_go_to_the_start_host_alone(site: FakeSite) -> None:
-    async with FakeSite() as other:
-        other.page("/x", "<p>x</p>")
-        site.page("/", f"<p>x</p><a href='{other.at('/x')}'>x</a><a href='/hop'>y</a>")
-        site.redirect("/hop", other.at("/x"))
-        secrets = {"username": "ann", "password": "pw:1", "header_X-Token": "secret"}
-        provider = site.provider(hosts=[other.host], credentials=secrets)
-        done = await crawl(provider)
-        assert len(done.rows) == 3
-        assert all(asked.headers["Authorization"] == "Basic YW5uOnB3OjE=" for asked in site.requests)
-        assert all(asked.headers["X-Token"] == "secret" for asked in site.requests)
-        assert other.requests
-        assert not any({"Authorization", "X-Token"} & set(asked.headers) for asked in other.requests)
-        assert "secret" not in repr(done)
-    with pytest.raises(ProviderRefused) as caught:
-        site.provider(credentials={"header_X": "a\r\nb"})
-    assert "a\r\nb" not in str(caught.value)
-
-
-async def test_who_asks_is_told(site: FakeSite) -> None:
-    site.page("/", "<p>x</p>")
-    await crawl(site.provider())
-    assert all(asked.headers["User-Agent"].startswith("kbsync/") for asked in site.requests)
-    assert not any("Cookie" in asked.headers for asked in site.requests)
+# --- bounds -------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.spec("SE-05")

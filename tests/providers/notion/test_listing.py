@@ -8,11 +8,7 @@ from itertools import pairwise
 import pytest
 
 from kbsync.domain.errors import CredentialsRefused, ProviderUnreachable
-from kbsync.providers.contract import (
-    AudienceKind,
-    ListedSection,
-    UnreadableItem,
-)
+from kbsync.providers.contract import AudienceKind, ListedSection, UnreadableItem
 from kbsync.providers.notion.listing import version_of
 from tests.providers.fake_api import Asked, Fault
 from tests.providers.listings import documents, end_of, listed, parts_of, sections

@@ -6,13 +6,7 @@ import pytest
 
 from kbsync.domain.errors import CredentialsRefused, ItemGone, ProviderBusy, ProviderRefused, ProviderUnreachable
 from kbsync.domain.requests import SyncSource
-from kbsync.providers.contract import (
-    Audience,
-    AudienceKind,
-    Checkable,
-    DocumentRef,
-    UnreadableItem,
-)
+from kbsync.providers.contract import Audience, AudienceKind, Checkable, DocumentRef, UnreadableItem
 from kbsync.providers.notion.config import notion_config, token_in
 from kbsync.settings import Settings
 from tests.acceptance.deployment import until

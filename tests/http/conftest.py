@@ -1,0 +1,5 @@
+"""A site that clients come to, counting what reaches it."""
+
+from tests.website.conftest import site
+
+__all__ = ["site"]
