@@ -30,6 +30,22 @@ def exchange(served: Served, sent: bytes) -> bytes:
         return received
 
 
+def was_ended_by_the_server(connection: socket.socket, more: bytes, *, within_s: float) -> bool:
+    """Sends `more` every moment, for as long as the server likes: whether it is the server that ends it."""
+    connection.settimeout(0.1)
+    begun = time.monotonic()
+    while time.monotonic() - begun < within_s:
+        try:
+            connection.sendall(more)
+            if connection.recv(65_536) == b"":
+                return True
+        except TimeoutError:
+            continue
+        except OSError:
+            return True
+    return False
+
+
 def head(served: Served, line: str, *headers: str, token: bool = True) -> bytes:
     lines = [line, "Host: kbsync", *([f"Authorization: Bearer {served.token}"] if token else []), *headers]
     return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
@@ -170,18 +186,6 @@ def test_what_a_caller_says_comes_back_as_json_only(accept: str, served: Served)
     ids=["in the address", "in a header", "after an answer"],
 )
 def test_a_head_that_does_not_come_to_its_end_is_not_waited_for(first: bytes, more: bytes, served: Served) -> None:
-    """A little every moment, for as long as the server likes: it must be the server that ends it."""
-    begun = time.monotonic()
     with socket.create_connection(("127.0.0.1", served.port), timeout=10) as connection:
         connection.sendall(first)
-        connection.settimeout(0.1)
-        while time.monotonic() - begun < 8:
-            try:
-                connection.sendall(more)
-                if connection.recv(65_536) == b"":
-                    return
-            except TimeoutError:
-                continue
-            except OSError:
-                return
-    pytest.fail("the connection was kept for a head that never ends")
+        assert was_ended_by_the_server(connection, more, within_s=8)

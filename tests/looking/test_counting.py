@@ -114,7 +114,12 @@ async def test_a_worker_process_flushes_again_and_again_until_it_stops(database:
             return (await amounts(database)).get("scan.executions") == expected
 
         await until(written, "a flush")
+    assert not flushing.done(), "nothing ends it but its process"
     flushing.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await flushing
+    own.note("scan", Counted.EXECUTIONS)
+    assert await amounts(database) == {"scan.executions": 2}
 
 
 async def test_an_outage_keeps_the_counts_for_the_next_flush(database: Database, database_url: str) -> None:

@@ -206,6 +206,7 @@ async def test_a_worker_starts_before_redis_does_and_stops_while_it_is_away(tmp_
         await fleet.close()
         await asyncio.to_thread(server.stop)
         await asyncio.sleep(0.1)
+    assert recorder.runs == ["j"], "the worker has returned, and ran it once"
 
 
 @pytest.mark.spec("QU-12")

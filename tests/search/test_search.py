@@ -217,12 +217,18 @@ async def test_any_query_is_answered_or_refused(shelf: Shelf) -> None:
         " or ",
     ]
     queries = ["".join(dice.choices(alphabet, k=dice.randrange(30))) for _ in range(300)]
+    answered: set[tuple[str, ...]] = set()
+    refused = 0
     async with shelf.database.organization(shelf.organization_id) as connection:
         for query in queries:
             try:
-                await search(connection, shelf.organization_id, query)
+                hits = await search(connection, shelf.organization_id, query)
             except SearchRefused:
-                continue
+                refused += 1
+            else:
+                answered.add(tuple(hit.title for hit in hits))
+    assert answered == {(), ("T",)}
+    assert 0 < refused < len(queries)
 
 
 @pytest.mark.spec("LS-13", "LS-21")
