@@ -34,8 +34,8 @@ async def discard_sources(connection: Connection, organization_id: int) -> None:
 
 async def erase_some(connection: Connection, organization_id: int, table: str, limit: int) -> int:
     """A batch of one of TABLES; how many rows went."""
-    went: int = await connection.fetchval(_SQL[table], organization_id, limit)
-    return went
+    tag = await connection.execute(_SQL[table], organization_id, limit)
+    return int(tag.split()[-1])
 
 
 async def erase_rest(connection: Connection, organization_id: int, limit: int) -> tuple[int, bool]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from kbsync.db.pool import Connection
 from kbsync.db.statements import Statements
+from kbsync.library import outbox
 
 _SQL = Statements.beside(__file__)
 
@@ -33,7 +34,7 @@ class SourcesOfType:
 
 async def promises(connection: Connection, timeout_ms: int) -> Promises:
     await connection.fetchval(_SQL["bound_time"], str(timeout_ms))
-    row = await connection.fetchrow(_SQL["promises"])
+    row = await connection.fetchrow(_SQL["promises"], await outbox.organizations_waiting(connection))
     assert row is not None
     return Promises(**row)
 

@@ -38,6 +38,7 @@ TENANT_TABLES = (
     "kbsync.crawl_task_urls",
     "kbsync.unit_requests",
     "kbsync.source_runs",
+    "kbsync.outbox",
 )
 
 ROW = 7  # every row of the first organization has this id, whatever its table is
@@ -152,8 +153,6 @@ BEFORE = {
     "remove_source": NOTHING_BELOW,
     "erase_knowledge_base_sources": NOTHING_BELOW,
     "erase_data_sources": "update knowledge_base_sources set data_source_id = null",
-    "erase_outbox": "insert into kbsync.outbox (organization_id, request) "
-    "select organization_id, '{}' from knowledge_base_sources",
     "orphan_sections": "update knowledge_base_sections set parent_id = 7 where id = 8",
     "remove_unused_connection": "update knowledge_base_sources set data_source_id = null",
     "forget_refusal": "update data_sources set refused_at = now()",
@@ -193,6 +192,7 @@ async def fill(connection: Connection) -> tuple[int, int]:
         "insert into kbsync.unit_requests (job_id, organization_id, kind, request) "
         "values ($3, $1, 'sync_source', jsonb_build_object('id', $2::bigint))",
         "insert into kbsync.source_runs (id, organization_id, source_id) values ($2, $1, $2)",
+        "insert into kbsync.outbox (organization_id, request) values ($1, '{}')",
         "insert into document_chunks (id, organization_id, source_type, source_id, content, content_hash) "
         "values ($2, $1, 'KnowledgeBaseDocument', $2, 'text', $3)",
         "insert into pg_search_documents (id, organization_id, searchable_type, searchable_id, content) "

@@ -17,89 +17,63 @@ select job_id from kbsync.unit_requests where organization_id = $1 and job_id > 
 
 -- name: erase_document_chunks
 -- A batch.
-with gone as (
-    delete from document_chunks where id in (select id from document_chunks where organization_id = $1 limit $2) and organization_id = $1 returning 1
-)
-select count(*) from gone;
+delete from document_chunks
+where id in (select id from document_chunks where organization_id = $1 limit $2) and organization_id = $1;
 
 -- name: erase_pg_search_documents
 -- A batch.
-with gone as (
-    delete from pg_search_documents where id in (select id from pg_search_documents where organization_id = $1 limit $2) and organization_id = $1 returning 1
-)
-select count(*) from gone;
+delete from pg_search_documents
+where id in (select id from pg_search_documents where organization_id = $1 limit $2) and organization_id = $1;
 
 -- name: erase_knowledge_base_document_sections
 -- A batch.
-with gone as (
-    delete from knowledge_base_document_sections where id in (select id from knowledge_base_document_sections where organization_id = $1 limit $2) and organization_id = $1 returning 1
-)
-select count(*) from gone;
+delete from knowledge_base_document_sections
+where id in (select id from knowledge_base_document_sections where organization_id = $1 limit $2) and organization_id = $1;
 
 -- name: erase_knowledge_base_documents
 -- A batch.
-with gone as (
-    delete from knowledge_base_documents where id in (select id from knowledge_base_documents where organization_id = $1 limit $2) and organization_id = $1 returning 1
-)
-select count(*) from gone;
+delete from knowledge_base_documents
+where id in (select id from knowledge_base_documents where organization_id = $1 limit $2) and organization_id = $1;
 
 -- name: erase_crawl_task_urls
 -- A batch.
-with gone as (
-    delete from kbsync.crawl_task_urls where id in (select id from kbsync.crawl_task_urls where organization_id = $1 limit $2) and organization_id = $1 returning 1
-)
-select count(*) from gone;
+delete from kbsync.crawl_task_urls
+where id in (select id from kbsync.crawl_task_urls where organization_id = $1 limit $2) and organization_id = $1;
 
 -- name: erase_knowledge_base_crawl_tasks
 -- A batch.
-with gone as (
-    delete from knowledge_base_crawl_tasks where id in (select id from knowledge_base_crawl_tasks where organization_id = $1 limit $2) and organization_id = $1 returning 1
-)
-select count(*) from gone;
+delete from knowledge_base_crawl_tasks
+where id in (select id from knowledge_base_crawl_tasks where organization_id = $1 limit $2) and organization_id = $1;
 
 -- name: erase_knowledge_base_sections
 -- A batch.
-with gone as (
-    delete from knowledge_base_sections where id in (select id from knowledge_base_sections where organization_id = $1 limit $2) and organization_id = $1 returning 1
-)
-select count(*) from gone;
+delete from knowledge_base_sections
+where id in (select id from knowledge_base_sections where organization_id = $1 limit $2) and organization_id = $1;
 
 -- name: erase_source_runs
 -- A batch.
-with gone as (
-    delete from kbsync.source_runs where id in (select id from kbsync.source_runs where organization_id = $1 limit $2) and organization_id = $1 returning 1
-)
-select count(*) from gone;
+delete from kbsync.source_runs
+where id in (select id from kbsync.source_runs where organization_id = $1 limit $2) and organization_id = $1;
 
 -- name: erase_knowledge_base_sources
 -- A batch.
-with gone as (
-    delete from knowledge_base_sources where id in (select id from knowledge_base_sources where organization_id = $1 limit $2) and organization_id = $1 returning 1
-)
-select count(*) from gone;
+delete from knowledge_base_sources
+where id in (select id from knowledge_base_sources where organization_id = $1 limit $2) and organization_id = $1;
 
 -- name: erase_data_sources
 -- A batch.
-with gone as (
-    delete from data_sources where id in (select id from data_sources where organization_id = $1 limit $2) and organization_id = $1 returning 1
-)
-select count(*) from gone;
+delete from data_sources
+where id in (select id from data_sources where organization_id = $1 limit $2) and organization_id = $1;
 
 -- name: erase_outbox
 -- A batch.
-with gone as (
-    delete from kbsync.outbox where id in (select id from kbsync.outbox where organization_id = $1 limit $2) and organization_id = $1 returning 1
-)
-select count(*) from gone;
+delete from kbsync.outbox
+where id in (select id from kbsync.outbox where organization_id = $1 limit $2) and organization_id = $1;
 
 -- name: erase_unit_requests
 -- A batch.
-with gone as (
-    delete from kbsync.unit_requests
-    where job_id in (select job_id from kbsync.unit_requests where organization_id = $1 limit $2) and organization_id = $1
-    returning 1
-)
-select count(*) from gone;
+delete from kbsync.unit_requests
+where job_id in (select job_id from kbsync.unit_requests where organization_id = $1 limit $2) and organization_id = $1;
 
 -- name: erase_rest
 -- Audit, people, gates and the organization itself. Run as the fleet.
@@ -108,19 +82,19 @@ select went, is_done from kbsync.erase_organization_rest($1, $2);
 -- name: rows_left
 -- Every table that holds anything of an organization, with how much. Run as the fleet.
 select 'document_chunks' as place, count(*) as rows from document_chunks where organization_id = $1
-union all select 'pg_search_documents' as place, count(*) as rows from pg_search_documents where organization_id = $1
-union all select 'knowledge_base_document_sections' as place, count(*) as rows from knowledge_base_document_sections where organization_id = $1
-union all select 'knowledge_base_documents' as place, count(*) as rows from knowledge_base_documents where organization_id = $1
-union all select 'kbsync.crawl_task_urls' as place, count(*) as rows from kbsync.crawl_task_urls where organization_id = $1
-union all select 'knowledge_base_crawl_tasks' as place, count(*) as rows from knowledge_base_crawl_tasks where organization_id = $1
-union all select 'knowledge_base_sections' as place, count(*) as rows from knowledge_base_sections where organization_id = $1
-union all select 'kbsync.source_runs' as place, count(*) as rows from kbsync.source_runs where organization_id = $1
-union all select 'knowledge_base_sources' as place, count(*) as rows from knowledge_base_sources where organization_id = $1
-union all select 'data_sources' as place, count(*) as rows from data_sources where organization_id = $1
-union all select 'kbsync.outbox' as place, count(*) as rows from kbsync.outbox where organization_id = $1
-union all select 'kbsync.unit_requests' as place, count(*) as rows from kbsync.unit_requests where organization_id = $1
-union all select 'kbsync.audit_entries' as place, count(*) as rows from kbsync.audit_entries where organization_id = $1
-union all select 'kbsync.principals' as place, count(*) as rows from kbsync.principals where organization_id = $1
+union all select 'pg_search_documents', count(*) from pg_search_documents where organization_id = $1
+union all select 'knowledge_base_document_sections', count(*) from knowledge_base_document_sections where organization_id = $1
+union all select 'knowledge_base_documents', count(*) from knowledge_base_documents where organization_id = $1
+union all select 'kbsync.crawl_task_urls', count(*) from kbsync.crawl_task_urls where organization_id = $1
+union all select 'knowledge_base_crawl_tasks', count(*) from knowledge_base_crawl_tasks where organization_id = $1
+union all select 'knowledge_base_sections', count(*) from knowledge_base_sections where organization_id = $1
+union all select 'kbsync.source_runs', count(*) from kbsync.source_runs where organization_id = $1
+union all select 'knowledge_base_sources', count(*) from knowledge_base_sources where organization_id = $1
+union all select 'data_sources', count(*) from data_sources where organization_id = $1
+union all select 'kbsync.outbox', count(*) from kbsync.outbox where organization_id = $1
+union all select 'kbsync.unit_requests', count(*) from kbsync.unit_requests where organization_id = $1
+union all select 'kbsync.audit_entries', count(*) from kbsync.audit_entries where organization_id = $1
+union all select 'kbsync.principals', count(*) from kbsync.principals where organization_id = $1
 union all select 'organizations', count(*) from organizations where id = $1
 union all select 'kbsync.bulk_actions', count(*) from kbsync.bulk_actions where tenant = 'org-' || $1::bigint
 union all select 'flipper_gates', count(*) from flipper_gates where key = 'actors' and value = 'Organization;' || $1::bigint

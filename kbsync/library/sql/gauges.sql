@@ -3,23 +3,9 @@
 select set_config('statement_timeout', $1, true);
 
 -- name: promises
--- Seconds since the oldest request that has not ended was made, since the oldest outbox row that waits was written, and since
--- the last scan finished; null where there is none. One look in an index each, and in the outbox one an organization.
-with recursive waiting as (
-    (
-        select organization_id from kbsync.outbox where relayed_at is null order by organization_id limit 1
-    )
-    union all
-    select (
-        select rows.organization_id
-        from kbsync.outbox rows
-        where rows.relayed_at is null and rows.organization_id > waiting.organization_id
-        order by rows.organization_id
-        limit 1
-    )
-    from waiting
-    where waiting.organization_id is not null
-)
+-- Seconds since the oldest request that has not ended was made, since the oldest outbox row that waits was written (of the
+-- organizations of $1, whose rows wait), and since the last scan finished; null where there is none. One look in an index each,
+-- and in the outbox one an organization.
 select extract(epoch from clock_timestamp() - (
         select requested_at
         from kbsync.unit_requests
@@ -29,7 +15,7 @@ select extract(epoch from clock_timestamp() - (
     ))::float8 as oldest_owed_s,
     extract(epoch from clock_timestamp() - (
         select min(oldest.created_at)
-        from waiting
+        from unnest($1::bigint[]) as waiting (organization_id)
         cross join lateral (
             select rows.created_at
             from kbsync.outbox rows
