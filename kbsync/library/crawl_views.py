@@ -1,6 +1,6 @@
 """Crawls as people look at them: lists, one crawl's figures, what failed and why, and the tree of who led to whom.
 
-Every statement is one bounded read, also over 100,000 URLs: counts come from an index of what was not stored, and each
+Every statement is a bounded read, also over 100,000 URLs: counts come from an index of what was not stored, and each
 node of the tree brings so many children and counts so many."""
 
 from __future__ import annotations
@@ -162,8 +162,8 @@ async def urls_by_outcome(
 
 
 async def node(connection: Connection, organization_id: int, task_id: int, url_key: str) -> UrlNode | None:
-    row = await connection.fetchrow(_SQL["url_node"], organization_id, task_id, url_key, CHILDREN_COUNTED + 1)
-    return UrlNode(**row) if row else None
+    found = await _nodes(connection, organization_id, task_id, "id_of_url", url_key)
+    return found[0] if found else None
 
 
 async def way_to(
@@ -178,10 +178,7 @@ async def seeds(
     connection: Connection, organization_id: int, task_id: int, after_id: int, limit: int
 ) -> tuple[list[UrlNode], int | None]:
     """What the start of the crawl claimed, the start page first."""
-    rows = await connection.fetch(
-        _SQL["seed_nodes"], organization_id, task_id, after_id, limit + 1, CHILDREN_COUNTED + 1
-    )
-    nodes = [UrlNode(**row) for row in rows]
+    nodes = await _nodes(connection, organization_id, task_id, "seed_ids", after_id, limit + 1)
     return nodes[:limit], nodes[limit - 1].id if len(nodes) > limit else None
 
 
@@ -195,10 +192,22 @@ async def children(
     counted: int = CHILDREN_COUNTED,
 ) -> dict[str, list[UrlNode]]:
     """By parent, the first `limit` URLs after `after_id` that it led to."""
-    rows = await connection.fetch(
-        _SQL["child_nodes"], organization_id, task_id, list(parents), after_id, limit, counted + 1
-    )
     found: dict[str, list[UrlNode]] = {}
-    for row in rows:
-        found.setdefault(row["parent_url"], []).append(UrlNode(**row))
+    arguments = (list(parents), after_id, limit)
+    for one in await _nodes(connection, organization_id, task_id, "child_ids", *arguments, counted=counted):
+        found.setdefault(one.parent_url or "", []).append(one)
     return found
+
+
+async def _nodes(
+    connection: Connection,
+    organization_id: int,
+    task_id: int,
+    which: str,
+    *arguments: object,
+    counted: int = CHILDREN_COUNTED,
+) -> list[UrlNode]:
+    """Those whose ids the statement `which` answers, in the order of their claims."""
+    ids = [row["id"] for row in await connection.fetch(_SQL[which], organization_id, task_id, *arguments)]
+    rows = await connection.fetch(_SQL["nodes"], organization_id, task_id, ids, counted + 1) if ids else []
+    return [UrlNode(**row) for row in rows]

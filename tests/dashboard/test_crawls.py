@@ -182,10 +182,17 @@ async def test_a_crawl_of_100_000_urls_stays_bounded(dashboard: Dashboard, acme:
 
     statements = Statements.beside(crawl_views.__file__)
     one, parents = acme.organization_id, [f"{SITE}/{number}" for number in range(40)]
+    async with dashboard.runtime.database.organization(one) as connection:
+        nodes = await crawl_views.children(connection, one, task, [f"{SITE}/"], 0, 41)
+        peek = await crawl_views.children(connection, one, task, parents, 0, 5)
+    top, deep = [node.id for node in nodes[f"{SITE}/"]], [node.id for below in peek.values() for node in below]
+    assert (len(top), len(deep)) == (41, 40 * 5)
     asked = (
-        ("seed_nodes", (one, task, 0, 41, 1_001), 1_100),
-        ("child_nodes", (one, task, [f"{SITE}/"], 0, 41, 1_001), 45_000),
-        ("child_nodes", (one, task, parents, 0, 5, 101), 25_000),
+        ("seed_ids", (one, task, 0, 41), 100),
+        ("child_ids", (one, task, [f"{SITE}/"], 0, 41), 100),
+        ("child_ids", (one, task, parents, 0, 5), 500),
+        ("nodes", (one, task, top, 1_001), 45_000),
+        ("nodes", (one, task, deep, 101), 25_000),
         ("failure_reasons", (one, task, 1_000), 5_000),  # 1,000 by the index, or the failed ones sorted
         ("urls_by_outcome", (one, task, "failed", 0, 51), 100),
         ("crawl_page", (one, task), 5_100),  # counts what was not stored, and nothing of what was

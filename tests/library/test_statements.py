@@ -133,8 +133,8 @@ ARGUMENTS: dict[str, dict[int, object]] = {
     "job_ids_after": {2: ""},
     "forget_older_runs": {3: 0},
     "kept_keys_after": {3: 0},
-    "seed_nodes": {3: 0},
-    "child_nodes": {4: 0},
+    "seed_ids": {3: 0},
+    "child_ids": {4: 0},
 }
 NOTHING_BELOW = (
     "delete from knowledge_base_document_sections; delete from kbsync.crawl_task_urls; "

@@ -73,8 +73,8 @@ where organization_id = $1 and crawl_task_id = $2 and outcome = $3 and outcome <
 order by id
 limit $5;
 
--- name: url_node
--- One URL, with how many it led to, counted to $4.
+-- name: nodes
+-- URLs by their ids, each with how many it led to, counted to $4.
 select node.id, node.url, node.url_key, node.parent_url, node.depth, node.outcome, node.detail, node.finished_at,
     node.document_id, below.children, below.failed, below.unfinished
 from kbsync.crawl_task_urls node
@@ -87,7 +87,31 @@ cross join lateral (
         limit $4
     ) child
 ) below
-where node.organization_id = $1 and node.crawl_task_id = $2 and node.url_key = $3;
+where node.organization_id = $1 and node.crawl_task_id = $2 and node.id = any($3::bigint[])
+order by node.id;
+
+-- name: id_of_url
+-- One URL by its key.
+select id from kbsync.crawl_task_urls where organization_id = $1 and crawl_task_id = $2 and url_key = $3;
+
+-- name: seed_ids
+-- A keyset page of what the start claimed.
+select id from kbsync.crawl_task_urls
+where organization_id = $1 and crawl_task_id = $2 and md5(parent_url) is null and id > $3
+order by id
+limit $4;
+
+-- name: child_ids
+-- The first URLs after $4 that each of $3 led to.
+select child.id
+from unnest($3::text[]) as parent (url)
+cross join lateral (
+    select id from kbsync.crawl_task_urls
+    where organization_id = $1 and crawl_task_id = $2 and md5(parent_url) = md5(parent.url) and parent_url = parent.url
+        and id > $4
+    order by id
+    limit $5
+) child;
 
 -- name: way_to_url
 -- From a URL back to the seed that it was found from, $4 steps at most; answered from the seed on.
@@ -104,47 +128,3 @@ with recursive way as (
     where way.step < $4
 )
 select url, url_key from way order by step desc;
-
--- name: seed_nodes
--- A keyset page of what the start claimed, each with how many URLs it led to.
-select node.id, node.url, node.url_key, node.parent_url, node.depth, node.outcome, node.detail, node.finished_at,
-    node.document_id, below.children, below.failed, below.unfinished
-from (
-    select * from kbsync.crawl_task_urls
-    where organization_id = $1 and crawl_task_id = $2 and md5(parent_url) is null and id > $3
-    order by id
-    limit $4
-) node
-cross join lateral (
-    select count(*) as children, count(*) filter (where child.outcome = 'failed') as failed,
-        count(*) filter (where child.outcome is null) as unfinished
-    from (
-        select outcome from kbsync.crawl_task_urls
-        where organization_id = $1 and crawl_task_id = $2 and md5(parent_url) = md5(node.url) and parent_url = node.url
-        limit $5
-    ) child
-) below
-order by node.id;
-
--- name: child_nodes
--- The first URLs that each of $3 led to, each with how many it led to itself, counted to $6.
-select node.id, node.url, node.url_key, node.parent_url, node.depth, node.outcome, node.detail, node.finished_at,
-    node.document_id, below.children, below.failed, below.unfinished
-from unnest($3::text[]) with ordinality as parent (url, place)
-cross join lateral (
-    select * from kbsync.crawl_task_urls
-    where organization_id = $1 and crawl_task_id = $2 and md5(parent_url) = md5(parent.url) and parent_url = parent.url
-        and id > $4
-    order by id
-    limit $5
-) node
-cross join lateral (
-    select count(*) as children, count(*) filter (where child.outcome = 'failed') as failed,
-        count(*) filter (where child.outcome is null) as unfinished
-    from (
-        select outcome from kbsync.crawl_task_urls
-        where organization_id = $1 and crawl_task_id = $2 and md5(parent_url) = md5(node.url) and parent_url = node.url
-        limit $6
-    ) child
-) below
-order by parent.place, node.id;
