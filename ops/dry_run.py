@@ -129,14 +129,13 @@ class _Look:
     async def _settle(self, size: int = 1) -> None:
         if len(self._batch) < size:
             return
-        changed: dict[str, bool] = {}
+        kinds: dict[str, str] = {}
         if self._known is not None:
             source = self._known.source
             async with self._known.database.organization(source.organization_id) as connection:
-                changed = await dry_runs.changed_of(connection, source.organization_id, source.id, self._batch)
+                kinds = await dry_runs.kinds_of(connection, source.organization_id, source.id, self._batch)
         for one in self._batch:
-            is_changed = changed.get(external_key(one.external_id))
-            kind = "added" if is_changed is None else "changed" if is_changed else "unchanged"
+            kind = kinds.get(external_key(one.external_id), "added")
             setattr(self.found, kind, getattr(self.found, kind) + 1)
             if kind != "unchanged":
                 self.found.show(kind, one.title or one.external_id)

@@ -20,10 +20,10 @@ class KeptDocument:
     title: str
 
 
-async def changed_of(
+async def kinds_of(
     connection: Connection, organization_id: int, source_id: int, documents: Sequence[NewDocument]
-) -> dict[str, bool]:
-    """By external key, for those that are kept: whether a run would take it as changed."""
+) -> dict[str, str]:
+    """By external key, for those that are kept: as which a run would count it, `changed`, `unchanged` or `unreadable`."""
     rows = await connection.fetch(
         _SQL["stored_of_listed"],
         organization_id,
@@ -33,7 +33,7 @@ async def changed_of(
         [storable(one.version) if one.version is not None else None for one in documents],
         [one.text.hash if one.text else None for one in documents],
     )
-    return {row["external_key"]: row["is_changed"] for row in rows}
+    return {row["external_key"]: row["kind"] for row in rows}
 
 
 async def kept_after(

@@ -56,6 +56,22 @@ async def settle(
     await connection.execute(_SQL["settle_source_run"], *arguments)
 
 
+async def move(
+    connection: Connection,
+    organization_id: int,
+    source_id: int,
+    document_id: int,
+    *,
+    is_unreadable: bool,
+    is_gone: bool,
+) -> None:
+    """Before: the document was read, nothing of it is written in this transaction. After: the newest run counts it as what
+    it proved to be."""
+    await connection.execute(
+        _SQL["move_in_newest_run"], organization_id, source_id, document_id, is_unreadable, is_gone
+    )
+
+
 async def fail(connection: Connection, organization_id: int, source_id: int, why: str) -> None:
     """Ends the open run, if one is."""
     await connection.execute(_SQL["fail_source_run"], organization_id, source_id, storable(why)[:MAX_REASON_LENGTH])

@@ -130,6 +130,11 @@ async def count_unreadable(connection: Connection, organization_id: int, source_
     await connection.execute(_SQL["count_unreadable"], organization_id, source_id, change)
 
 
+async def count_gone(connection: Connection, organization_id: int, source_id: int) -> None:
+    """Keeps the number of documents true between two listings. Before: as `count_unreadable`."""
+    await connection.execute(_SQL["count_gone"], organization_id, source_id)
+
+
 async def approve_removal(connection: Connection, organization_id: int, source_id: int) -> bool:
     """An operator's click on a held removal (LS-09): the next run carries it out first. False when nothing is held."""
     return await connection.fetchval(_SQL["approve_removal_if_held"], organization_id, source_id) is not None

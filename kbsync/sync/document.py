@@ -9,7 +9,7 @@ from kbsync.db.pool import Connection
 from kbsync.domain.errors import ItemGone, ItemUnreadable
 from kbsync.domain.outcomes import Done, Outcome, RecordMissing
 from kbsync.domain.requests import SyncDocument
-from kbsync.library import documents, sources, unit_requests
+from kbsync.library import documents, source_runs, sources, unit_requests
 from kbsync.library.documents import DocumentRow, ListedState
 from kbsync.library.sources import SourceRow
 from kbsync.providers.contract import Content, DocumentRef, Unchanged
@@ -81,16 +81,29 @@ async def _record(units: Units, document: DocumentRow, answer: _Answer) -> Outco
         return Done((chunks,), summary={"status": status})
 
 
-async def count_change(connection: Connection, document: DocumentRow, *, is_unreadable: bool) -> None:
-    """Before: `document` was read, and nothing of it is written in this transaction. After: its source counts it right."""
+async def count_change(
+    connection: Connection, document: DocumentRow, *, is_unreadable: bool, is_gone: bool = False
+) -> None:
+    """Before: `document` was read, nothing of it is written in this transaction. After: its source and the source's newest
+    run count it right."""
     change = int(is_unreadable) - int(document.unreadable_reason is not None)
-    if change and document.source_id is not None:
-        await sources.count_unreadable(connection, document.organization_id, document.source_id, change)
+    if document.source_id is None or not (change or is_gone):
+        return
+    organization_id, source_id = document.organization_id, document.source_id
+    if change:
+        await sources.count_unreadable(connection, organization_id, source_id, change)
+    if is_gone:
+        await sources.count_gone(connection, organization_id, source_id)
+    await source_runs.move(
+        connection, organization_id, source_id, document.id, is_unreadable=is_unreadable, is_gone=is_gone
+    )
 
 
 async def _write(units: Units, connection: Connection, document: DocumentRow, answer: _Answer) -> str:
     if answer is not None:
-        await count_change(connection, document, is_unreadable=isinstance(answer, _Unreadable))
+        await count_change(
+            connection, document, is_unreadable=isinstance(answer, _Unreadable), is_gone=isinstance(answer, _Gone)
+        )
     organization_id = document.organization_id
     listed = ListedState(document.source_version, document.source_changed_at, document.listed_audience)
     match answer:

@@ -74,6 +74,27 @@ async def test_a_source_that_is_there_is_compared_and_not_touched(account: Scrib
         assert await rows_written(fleet) == before
 
 
+@pytest.mark.spec("OP-03", "LS-12")
+async def test_what_can_t_be_read_or_was_not_read_yet_is_not_called_changed(
+    account: ScribeAccount, settings: Settings
+) -> None:
+    ids = account.fill(6)
+    account.fake.locked.update(ids[:2])
+    async with deployed(with_keys(settings)) as fleet:
+        organization = await fleet.organization()
+        source = await add_source(fleet, account, organization)
+        await fleet.ask(SyncSource(organization_id=organization, source_id=source))
+        await until(lambda: settled(fleet, source), "the first sync")
+        await fleet.fetchval(
+            "update knowledge_base_documents set last_synced_at = null, content = null, content_hash = null,"
+            " synced_version = null where external_id = $1 returning id",
+            ids[5],
+        )
+        found = await _look(fleet, account, organization, source)
+        assert (found.documents, found.changed, found.unchanged, found.unreadable) == (6, 0, 4, 2)
+        assert len(found.examples["unreadable"]) == 2
+
+
 async def _look(fleet: Deployment, account: ScribeAccount | ZendeskAccount, organization: int, source: int) -> Preview:
     from kbsync.library import sources
 

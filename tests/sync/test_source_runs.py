@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from kbsync.db.pool import Database
 from kbsync.domain.requests import SyncDocument, SyncSource
-from kbsync.library import source_runs
+from kbsync.library import data_sources, source_runs, sources
 from kbsync.library.source_runs import KEPT, SourceRun
 from kbsync.providers.contract import Content, ListedDocument, ListingEnd, Provider, SourceSetup, UnreadableItem
 from kbsync.settings import Settings
@@ -55,6 +57,59 @@ async def test_each_run_says_what_came_changed_stayed_and_went(settings: Setting
         assert (failed.outcome, failed.attempts) == ("failed", 3)
         assert "500" in str(failed.reason)
         assert failed.ended_at is not None
+
+
+@pytest.mark.spec("LS-12", "LS-08")
+async def test_what_reading_finds_after_the_listing_is_counted_with_its_run(settings: Settings) -> None:
+    """The listing says added and changed; the documents' own reading finds some locked, open again, or gone."""
+    async with FakeScribe().served() as fake, deployed(with_keys(settings, sync_concurrency=8)) as fleet:
+        account = ScribeAccount(fake)
+        ids = account.fill(12)
+        fake.locked.update(ids[:3])
+        fake.fail(lambda asked: asked.path.strip("/").endswith(ids[11]), Fault(404))
+        organization = await fleet.organization()
+        source = await add_source(fleet, account, organization)
+
+        async def counted() -> tuple[list[tuple[int, int, int, int, int]], dict[str, object]]:
+            await fleet.ask(SyncSource(organization_id=organization, source_id=source))
+            await until(lambda: all_ended(fleet), "the sync")
+            await until(lambda: settled(fleet, source), "its documents")
+            stored = await fleet.fetchval("select counts from knowledge_base_sources where id = $1", source)
+            about = json.loads(str(stored))
+            found = [counts(run) for run in await runs(fleet, organization, source)]
+            return found, {name: about[name] for name in ("documents", "unreadable", "removed")}
+
+        assert await counted() == ([(8, 0, 0, 1, 3)], {"documents": 11, "unreadable": 3, "removed": 1})
+        fake.locked.discard(ids[0])
+        account.lock(ids[5:6])
+        (second, _), about = await counted()
+        # What was gone is listed again (and gone again): it counts as removed, and as nothing else.
+        assert (second, about) == ((0, 1, 7, 1, 3), {"documents": 11, "unreadable": 3, "removed": 1})
+
+
+@pytest.mark.spec("LS-12")
+async def test_what_waits_for_its_first_reading_has_not_changed(settings: Settings) -> None:
+    async with FakeScribe().served() as fake, deployed(with_keys(settings)) as fleet:
+        account = ScribeAccount(fake)
+        account.fill(5)
+        organization = await fleet.organization()
+        source = await add_source(fleet, account, organization)
+        async with fleet.runtime.database.organization(organization) as connection:
+            once = {"source_sync": {"count": 100, "window_s": 1}, "document_sync": {"count": 1, "window_s": 3_600}}
+            row = await sources.get(connection, organization, source)
+            assert row is not None
+            assert row.data_source_id is not None
+            await data_sources.set_limits(connection, organization, row.data_source_id, once)
+        for _ in range(2):
+            await fleet.ask(SyncSource(organization_id=organization, source_id=source))
+            await until(lambda: status_is(fleet, source, "synced"), "a sync")
+        await until(lambda: _ended_runs(fleet, organization, source, 2), "the second run")
+        second, first = await runs(fleet, organization, source)
+    assert (counts(first), counts(second)) == ((5, 0, 0, 0, 0), (0, 0, 5, 0, 0))
+
+
+async def _ended_runs(fleet: Deployment, organization: int, source: int, many: int) -> bool:
+    return sum(run.ended_at is not None for run in await runs(fleet, organization, source)) == many
 
 
 @pytest.mark.spec("LS-12", "LS-09")

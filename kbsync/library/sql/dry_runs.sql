@@ -2,11 +2,14 @@
 -- How what is listed stands against what is stored, for those that are kept already; the same rules as a run's.
 select known.external_key,
     case
-        when listed.content_hash is not null then known.content_hash is distinct from listed.content_hash
-        else known.last_synced_at is null or known.unreadable_reason is not null
-            or listed.version is distinct from known.synced_version
-            or listed.changed_at is distinct from known.synced_changed_at
-    end as is_changed
+        when listed.content_hash is not null then
+            case when known.content_hash is distinct from listed.content_hash then 'changed' else 'unchanged' end
+        when known.unreadable_reason is not null then 'unreadable'
+        when known.last_synced_at is not null
+            and (listed.version is distinct from known.synced_version
+                or listed.changed_at is distinct from known.synced_changed_at) then 'changed'
+        else 'unchanged'
+    end as kind
 from unnest($3::text[], $4::timestamptz[], $5::text[], $6::text[])
     as listed (external_key, changed_at, version, content_hash)
 join knowledge_base_documents known

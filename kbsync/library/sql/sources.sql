@@ -75,6 +75,16 @@ update knowledge_base_sources
 set counts = counts || jsonb_build_object('unreadable', greatest(0, coalesce((counts ->> 'unreadable')::integer, 0) + $3))
 where organization_id = $1 and id = $2 and discarded_at is null;
 
+-- name: count_gone
+-- A document went after the listing counted it.
+update knowledge_base_sources
+set counts = counts || jsonb_build_object('removed', coalesce((counts ->> 'removed')::integer, 0) + 1)
+    || case
+        when counts ? 'documents' then jsonb_build_object('documents', greatest(0, (counts ->> 'documents')::integer - 1))
+        else '{}'::jsonb
+    end
+where organization_id = $1 and id = $2 and discarded_at is null;
+
 -- name: approve_removal_if_held
 -- An operator agrees to what is held; no row when nothing is.
 update knowledge_base_sources set removal_approved_at = clock_timestamp(), updated_at = now()
