@@ -11,6 +11,7 @@ from datetime import datetime, timedelta
 from urllib.parse import urlsplit, urlunsplit
 
 from kbsync.dashboard.audience_words import NOT_SAID, NOT_SAID_CURE
+from kbsync.dashboard.setting_words import SETTINGS
 from kbsync.dashboard.words import ago, count, duration, moment_text, percent, plain_number
 from kbsync.domain.audience import AudienceKind
 from kbsync.domain.ids import url_digest
@@ -27,26 +28,6 @@ PROVIDERS: Mapping[str, str] = {
     "zendesk": "Zendesk Guide",
     "scribe": "Scribe",
     "intercom": "Intercom",
-}
-# The settings of a source that people may see. Whatever else its row holds is counted and not shown.
-_SETTINGS: Mapping[str, tuple[tuple[str, str], ...]] = {
-    "website": (
-        ("start_url", "Start page"),
-        ("hosts", "Other hosts"),
-        ("include_paths", "Only below"),
-        ("exclude_paths", "Left out"),
-        ("max_urls", "URLs at most"),
-        ("max_depth", "Links deep at most"),
-        ("max_urls_per_pattern", "URLs of one shape at most"),
-        ("use_sitemaps", "Sitemaps"),
-    ),
-    "files": (
-        ("path", "Folder or archive"),
-        ("include", "Only"),
-        ("exclude", "Left out"),
-        ("base_url", "Published at"),
-        ("max_files", "Files at most"),
-    ),
 }
 _AGAIN = "It is tried again with the next sync. When the cause is gone, sync it now."
 # The first that fits an error's words.
@@ -131,7 +112,7 @@ def source_name(name: str, address: str) -> str:
 
 def address_of(config: Mapping[str, object]) -> str:
     """Where the source is, without who logs in there."""
-    for key in ("start_url", "path"):
+    for key in ("start_url", "path", "base_url"):
         value = config.get(key)
         if isinstance(value, str) and value:
             return without_login(value)
@@ -149,7 +130,7 @@ def without_login(url: str) -> str:
 
 def shown_settings(source_type: str, config: Mapping[str, object]) -> tuple[list[tuple[str, list[str]]], int]:
     """(what, values) of the settings that people may see, and how many others there are."""
-    known = _SETTINGS.get(source_type, ())
+    known = SETTINGS.get(source_type, ())
     shown = [(label, _texts(config[key])) for key, label in known if config.get(key) not in (None, "", [], ())]
     return shown, sum(1 for key in config if key not in {name for name, _ in known})
 
@@ -157,6 +138,8 @@ def shown_settings(source_type: str, config: Mapping[str, object]) -> tuple[list
 def _texts(value: object) -> list[str]:
     if isinstance(value, bool):
         return ["on" if value else "off"]
+    if isinstance(value, Mapping):
+        value = [f"{key}: {inner}" for key, inner in value.items()]
     if isinstance(value, list | tuple):
         return [without_login(str(each)) for each in value[:20]] + (["…"] if len(value) > 20 else [])
     return [plain_number(value) if isinstance(value, int) else without_login(str(value))]
@@ -236,11 +219,15 @@ class HeldRemoval:
 
 
 def next_due(source: SourceLine, now: datetime) -> datetime | None:
-    """When the daily scan asks for it; None when the scan passes it by, as it does with a disabled one."""
+    """When the daily scan or its own interval asks for it; None when neither does, as with a disabled one."""
     if source.disabled_at is not None:
         return None
     wanted = source.daily_tick is True if source.type == "intercom" else source.daily_tick is not False
-    return DAILY_SCAN.next_due(now) if wanted else None
+    tick = DAILY_SCAN.next_due(now) if wanted else None
+    if source.sync_every_s is None or source.interval_asked_at is None:
+        return tick
+    own = source.interval_asked_at + timedelta(seconds=source.sync_every_s)
+    return own if tick is None else min(tick, own)
 
 
 def verdict_of(counts: SourceCounts) -> str:
@@ -275,9 +262,10 @@ def document_standing(line: DocumentLine | DocumentPage) -> Standing:
     """How a document stands: searchable, waits for its chunks, unreadable with the reason."""
     if isinstance(line, DocumentPage) and line.discarded_at is not None:
         return Standing("gone", "removed", "It is no longer found at its source. Its text and chunks went with it.")
-    if line.unreadable_reason is not None:
-        return Standing("failed", "unreadable", sentence(line.unreadable_reason), "What was read before is kept.")
     has_content = bool(line.bytes) if isinstance(line, DocumentPage) else line.has_content
+    if line.unreadable_reason is not None:
+        kept = "What was read before is kept." if has_content else "Nothing of it was read yet."
+        return Standing("failed", "unreadable", sentence(line.unreadable_reason), kept)
     if not has_content:
         if line.last_synced_at is None:
             return Standing("pending", "pending", "Its text has not been read yet.")

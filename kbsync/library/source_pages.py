@@ -20,6 +20,7 @@ from kbsync.library.audiences import with_audience
 _SQL = Statements.beside(__file__)
 
 LOOKED_AT = 20_000
+UNREAD_LOOKED_AT = 5_000
 COUNTED_TO = 1_000
 SECTIONS = 100
 ENTRIES = 10
@@ -57,6 +58,8 @@ class SourceLine:
     crawl_found: int | None
     crawl_pending: int | None
     disabled_at: datetime | None = field(default=None, kw_only=True)
+    sync_every_s: int | None = field(default=None, kw_only=True)
+    interval_asked_at: datetime | None = field(default=None, kw_only=True)
 
 
 @dataclass(frozen=True)
@@ -187,6 +190,12 @@ async def source_documents(
         return DocumentLines(lines[:limit], lines[limit - 1].id)
     reach = await connection.fetchval(_SQL["source_documents_reach"], organization_id, source_id, after_id, LOOKED_AT)
     return DocumentLines(lines, reach)
+
+
+async def source_unread(connection: Connection, organization_id: int, source_id: int) -> int:
+    """Documents that were listed and wait for their first reading, as far as UNREAD_LOOKED_AT of the newest tell."""
+    arguments = (organization_id, source_id, UNREAD_LOOKED_AT)
+    return int(await connection.fetchval(_SQL["source_unread"], *arguments))
 
 
 async def source_sections(connection: Connection, organization_id: int, source_id: int) -> list[tuple[str, str | None]]:

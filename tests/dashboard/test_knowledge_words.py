@@ -12,6 +12,8 @@ from kbsync.dashboard.audience_words import audience_words
 from kbsync.domain.audience import PUBLIC, Audience, AudienceKind
 from kbsync.library.crawl_views import CrawlPage
 from kbsync.library.source_pages import DocumentLine, SourceCounts, SourceLine
+from kbsync.providers.declaration import declaration_of
+from kbsync.providers.registry import FACTORIES
 
 NOW = datetime(2026, 8, 25, 14, 2, 31, tzinfo=UTC)
 SOURCE = SourceLine(
@@ -113,6 +115,23 @@ def test_the_daily_scan_passes_some_sources_by() -> None:
     assert words.next_due(replace(SOURCE, daily_tick=False), NOW) is None
     assert words.next_due(replace(SOURCE, type="intercom"), NOW) is None
     assert words.next_due(replace(SOURCE, type="intercom", daily_tick=True), NOW) is not None
+
+
+def test_what_is_due_next_is_the_scan_or_the_source_s_own_interval() -> None:
+    often = replace(SOURCE, sync_every_s=1_800, interval_asked_at=NOW)
+    assert words.next_due(often, NOW) == NOW + timedelta(minutes=30)
+    assert words.next_due(replace(often, daily_tick=False), NOW) == NOW + timedelta(minutes=30)
+    assert words.next_due(replace(often, sync_every_s=90 * 86_400), NOW) == words.next_due(SOURCE, NOW)
+    assert words.next_due(replace(often, disabled_at=NOW), NOW) is None
+
+
+@pytest.mark.parametrize("type", sorted({*FACTORIES} - {"website", "files"}))
+def test_each_setting_of_an_api_provider_has_a_name_on_the_page(type: str) -> None:
+    fields = declaration_of(type).config.model_fields
+    shown, hidden = words.shown_settings(type, {name: {"acme": "https://a.test"} for name in fields})
+    assert (len(shown), hidden) == (len(fields), 0)
+    assert shown[0][1] == ["acme: https://a.test"]
+    assert words.address_of({"base_url": "https://acme.test"}) == "https://acme.test"
 
 
 @pytest.mark.spec("LS-19", "SE-04")

@@ -237,6 +237,31 @@ async def test_a_paused_organization_is_not_asked_for_a_sync_that_would_be_skipp
     assert 'popovertarget="sync" disabled title="The kill switch is on for this organization' in text
 
 
+async def test_what_waits_for_its_first_reading_is_not_called_empty(dashboard: Dashboard, acme: Shelf) -> None:
+    """Listed by the last run, and its text comes with a unit of its own that waits for the provider's throttle."""
+    person = await dashboard.person(Role.VIEWER)
+    source = await acme.source("notion", "Notes", {"base_url": "https://notion.test/v1"})
+    await acme.document(source, "Read")
+    await acme.run(
+        "insert into knowledge_base_documents (organization_id, source_id, source_type, external_id, title, seen_in_run)"
+        " values ($1, $2, 'notion', 'u', 'Unread', 1) returning id",
+        source,
+    )
+    await acme.run(
+        "update knowledge_base_sources set sync_status = 'synced', sync_run = 1, last_synced_at = now(),"
+        " counts = '{\"documents\": 2}', disabled_at = now() where organization_id = $1 and id = $2 returning id",
+        source,
+    )
+    _, text = await person.get(f"/sources/{source}")
+    assert "It has no text" not in text
+    assert "Its text has not been read yet" in text
+    assert '<a href="?state=unread">1 still to be read</a>' in text
+    assert "https://notion.test/v1" in text
+    _, found = await person.get("/sources?text=notion.test")
+    assert f'href="/sources/{source}"' in found
+    assert "Disabled: nobody asks its provider." in found
+
+
 async def test_a_large_source_is_read_a_page_at_a_time(dashboard: Dashboard, acme: Shelf, database_url: str) -> None:
     person = await dashboard.person(Role.VIEWER)
     source = await acme.source(name="Large")

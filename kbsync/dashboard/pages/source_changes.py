@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
 
 from kbsync.dashboard.ask import Access, ActionRefused, Ask, Done
 from kbsync.dashboard.page import Action
@@ -36,16 +35,6 @@ def typed_settings(source_type: str, config: Mapping[str, object]) -> str | None
                 f"{name}={shown}"
             ]  # fmt: skip
     return "\n".join(lines)
-
-
-def next_sync(tick: datetime | None, schedule: Schedule) -> datetime | None:
-    """The earlier of the daily scan and the source's own interval; None when neither asks for it."""
-    if schedule.disabled_at is not None:
-        return None
-    if schedule.sync_every_s is None or schedule.interval_asked_at is None:
-        return tick
-    own = schedule.interval_asked_at + timedelta(seconds=schedule.sync_every_s)
-    return own if tick is None else min(tick, own)
 
 
 def every(schedule: Schedule) -> str | None:

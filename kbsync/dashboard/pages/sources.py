@@ -110,6 +110,7 @@ async def source(ask: Ask) -> Mapping[str, Any]:
     async with ask.services.database.organization(organization_id) as connection:
         row = await source_pages.source_page(connection, organization_id, source_id, sync_id)
         schedule = await source_setup.schedule(connection, organization_id, source_id)
+        unread = await source_pages.source_unread(connection, organization_id, source_id)
         if row is None or schedule is None:
             raise NotHere(MISSING)
         if not is_stream(ask):
@@ -150,8 +151,9 @@ async def source(ask: Ask) -> Mapping[str, Any]:
         "name": words.source_name(row.name, words.address_of(row.config)),
         "where": words.address_of(row.config),
         "standing": words.standing_of(row, ask.now),
-        "next": source_changes.next_sync(words.next_due(row, ask.now), schedule),
+        "next": words.next_due(row, ask.now),
         "schedule": schedule,
+        "unread": unread,
         "every": source_changes.every(schedule),
         "most_removed": source_changes.MOST_REMOVED_HERE,
         "held": words.HeldRemoval.of_source(row.held_removal),

@@ -2,7 +2,7 @@
 -- A keyset page of kept sources, of one organization or ($1 null, run as the fleet) of all; $8 rows are looked at.
 select source.id, source.organization_id, organization.name as organization, source.type, source.name, source.config,
     source.sync_status, source.sync_error, source.sync_error_at, source.sync_started_at, source.last_synced_at,
-    source.daily_tick, source.disabled_at, source.counts,
+    source.daily_tick, source.disabled_at, source.sync_every_s, source.interval_asked_at, source.counts,
     case when source.removal_approved_at is null then (source.held_removal ->> 'count')::bigint end as held,
     live.id as crawl_id, live.urls_found as crawl_found, live.urls_pending as crawl_pending
 from (
@@ -26,7 +26,7 @@ where ($5::text is null or source.type = $5)
         else $6 is null or source.sync_status = $6
     end
     and ($7::text is null or source.name ilike $7 or source.config ->> 'start_url' ilike $7
-        or source.config ->> 'path' ilike $7)
+        or source.config ->> 'path' ilike $7 or source.config ->> 'base_url' ilike $7)
 order by source.organization_id, source.id
 limit $9;
 
@@ -65,7 +65,7 @@ select
 -- One kept source, with its connection (never its credentials), its live crawl and its newest request.
 select source.id, source.organization_id, organization.name as organization, source.type, source.name, source.config,
     source.sync_status, source.sync_error, source.sync_error_at, source.sync_started_at, source.last_synced_at,
-    source.daily_tick, source.disabled_at, source.counts,
+    source.daily_tick, source.disabled_at, source.sync_every_s, source.interval_asked_at, source.counts,
     case when source.removal_approved_at is null then (source.held_removal ->> 'count')::bigint end as held,
     live.id as crawl_id, live.urls_found as crawl_found, live.urls_pending as crawl_pending, source.created_at,
     source.sync_run, source.held_removal, source.removal_approved_at, connection.id as data_source_id,
@@ -91,8 +91,10 @@ where source.organization_id = $1 and source.id = $2 and source.discarded_at is 
 -- A keyset page of a source's kept documents; $6 rows are looked at, and no text is read. Where the listing itself brings
 -- the texts, a document that the last run saw was read by that run.
 select document.id, document.title, document.url,
-    coalesce(document.last_synced_at, case when document.seen_in_run = source.sync_run then source.last_synced_at end)
-        as last_synced_at,
+    coalesce(
+        document.last_synced_at,
+        case when document.seen_in_run = source.sync_run and document.content_hash is not null then source.last_synced_at end
+    ) as last_synced_at,
     document.chunks_synced_at, document.unreadable_reason, coalesce(document.content <> '', false) as has_content,
     document.content_truncated as truncated, document.audience, document.audience_groups
 from (
@@ -119,6 +121,16 @@ select id from knowledge_base_documents
 where organization_id = $1 and source_id = $2 and discarded_at is null and id > $3
 order by id
 offset $4 - 1 limit 1;
+
+-- name: source_unread
+-- How many of a source's newest $3 documents wait for their first reading.
+select count(*) from (
+    select last_synced_at, content_hash, unreadable_reason from knowledge_base_documents
+    where organization_id = $1 and source_id = $2 and discarded_at is null
+    order by id desc
+    limit $3
+) newest
+where last_synced_at is null and content_hash is null and unreadable_reason is null;
 
 -- name: source_sections
 -- The first kept sections of a source, each with the one around it.
