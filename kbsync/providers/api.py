@@ -9,13 +9,15 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 from urllib.parse import urlencode, urljoin, urlsplit
 
 from kbsync.domain.errors import (
+    AddressRefused,
     CredentialsRefused,
     ItemGone,
     ItemUnreadable,
@@ -31,6 +33,7 @@ from ratelimits.retry_after import parse_retry_after, wait_before_next
 # A pause between two calls of one run may be this long; a longer one is a delay of the job, which holds no worker.
 LONGEST_PAUSE_S = 20.0
 _MESSAGE_BYTES = 4_096
+OWN_NETWORK = "An address of your own network is opened by KBSYNC_FETCH_ALLOW_ADDRESSES, here and for the workers."
 _BUSY = frozenset({429, 503, 529})
 _MAY_PASS = frozenset({408, 425})
 
@@ -88,7 +91,8 @@ class JsonApi:
             url += ("&" if "?" in url else "?") + urlencode(parameters)
         await self._take_turn()
         try:
-            response = await self._client.get(url, headers=self._headers_for, max_redirects=0)
+            async with self._names_the_place():
+                response = await self._client.get(url, headers=self._headers_for, max_redirects=0)
         except RedirectRefused:
             raise ProviderRefused(f"{self._what} answered a redirect: check the source's address") from None
         return self._read(response)
@@ -98,7 +102,9 @@ class JsonApi:
         data = json.dumps(body).encode()
         await self._take_turn()
         headers = {**self._headers, "Content-Type": "application/json"}
-        return self._read(await self._client.post(self.address(path), data, headers=lambda _: headers))
+        async with self._names_the_place():
+            response = await self._client.post(self.address(path), data, headers=lambda _: headers)
+        return self._read(response)
 
     async def redirect(self, path: str) -> str | None:
         """The address that the API sends to for a file, which is not gone to; None when it would answer the file itself.
@@ -109,13 +115,14 @@ class JsonApi:
 
         await self._take_turn()
         try:
-            response = await self._client.get(
-                self.address(path),
-                headers=self._headers_for,
-                max_redirects=1,
-                on_hop=stop,
-                wants_body=lambda status, _: status >= 400,
-            )
+            async with self._names_the_place():
+                response = await self._client.get(
+                    self.address(path),
+                    headers=self._headers_for,
+                    max_redirects=1,
+                    on_hop=stop,
+                    wants_body=lambda status, _: status >= 400,
+                )
         except _Redirected as found:
             return found.target
         except RedirectRefused:
@@ -130,6 +137,21 @@ class JsonApi:
         if _origin(url) != _origin(self.base_url):
             raise ProviderUnreachable(f"{self._what} sent a link to another host: it is not followed")
         return url
+
+    @asynccontextmanager
+    async def _names_the_place(self) -> AsyncIterator[None]:
+        """What went wrong on the way is told with the API and host that it was the way to."""
+        try:
+            yield
+        except AddressRefused as error:
+            cure = f" {OWN_NETWORK}" if "address" in str(error) else ""
+            raise AddressRefused(f"{self._what} at {self._host} can't be asked: {error}.{cure}") from error
+        except ProviderUnreachable as error:
+            raise ProviderUnreachable(f"{self._what} at {self._host} can't be reached: {error}") from error
+
+    @property
+    def _host(self) -> str:
+        return urlsplit(self.base_url).netloc.rpartition("@")[2]
 
     def _headers_for(self, url: str) -> Mapping[str, str]:
         return self._headers if _origin(url) == _origin(self.base_url) else {}
@@ -157,7 +179,7 @@ class JsonApi:
 
     def _usual(self, response: Response, value: Any, pairs: list[tuple[str, str]]) -> ProviderError:
         status, what = response.status, self._what
-        message = f"{what} answered {status}"
+        message = f"{what} answered {status} for {urlsplit(response.url).path[:200]}"
         match status:
             case _ if status in _BUSY:
                 text = response.body[:_MESSAGE_BYTES].decode("utf-8", "replace")

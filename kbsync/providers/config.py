@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
 from kbsync.domain.errors import ProviderRefused
 
 Config = TypeVar("Config", bound=BaseModel)
+_ADDRESS = "^https?://"
 
 
 def read_config(model: type[Config], config: Mapping[str, object], title: str) -> Config:
@@ -21,6 +22,25 @@ def read_config(model: type[Config], config: Mapping[str, object], title: str) -
         wrong = []
         for fault in error.errors(include_url=False, include_input=False):
             where = ".".join(map(str, fault["loc"])) or "config"
-            message = "is needed" if fault["type"] == "missing" else fault["msg"].removeprefix("Value error, ")
-            wrong.append(f"{where}: {message}")
+            wrong.append(f"{where}: {_in_words(fault['type'], fault['msg'], fault.get('ctx', {}))}")
         raise ProviderRefused(f"The {title} source is not set up right. {'; '.join(wrong)}") from None
+
+
+def _in_words(kind: str, message: str, about: Mapping[str, Any]) -> str:
+    match kind:
+        case "missing":
+            return "is needed"
+        case "string_pattern_mismatch" if str(about["pattern"]).startswith(_ADDRESS):
+            has_path = "/" not in about["pattern"][len(_ADDRESS) :].partition("[^")[2].partition("]")[0]
+            return f"must be an address that begins with https:// or http://{'' if has_path else ', without a path'}"
+        case "int_parsing" | "int_from_float":
+            return "must be a whole number"
+        case "float_parsing":
+            return "must be a number"
+        case "bool_parsing":
+            return "must be yes or no"
+        case "literal_error":
+            return f"must be {about['expected']}"
+        case "extra_forbidden":
+            return "there is no such setting"
+    return message.removeprefix("Value error, ")

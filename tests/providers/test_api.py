@@ -8,6 +8,7 @@ import pytest
 from aiohttp import web
 
 from kbsync.domain.errors import (
+    AddressRefused,
     CredentialsRefused,
     ItemGone,
     ItemUnreadable,
@@ -111,6 +112,18 @@ async def test_every_ending_is_one_of_the_provider_errors(
     assert "secret" not in str(raised.value)
     if isinstance(raised.value, ProviderBusy) and headers:
         assert raised.value.retry_after_s == 7
+
+
+async def test_a_failure_says_which_call_or_which_host_it_was(host: Host, client: SafeClient) -> None:
+    host.reply = lambda request: web.json_response({}, status=500)
+    with pytest.raises(ProviderUnreachable, match=r"answered 500 for /api/v1/things$"):
+        await api_of(host, client, Clock()).get("v1/things", {"cursor": "long"})
+    host.url = "http://127.0.0.1:9"
+    with pytest.raises(ProviderUnreachable, match=r"^Example at 127\.0\.0\.1:9 can't be reached: "):
+        await api_of(host, client, Clock()).get("v1/things")
+    host.url = "http://ada:pw@127.0.0.1:9"
+    with pytest.raises(AddressRefused, match=r"^Example at 127\.0\.0\.1:9 can't be asked: .* in the URL\.$"):
+        await api_of(host, client, Clock()).get("v1/things")
 
 
 async def test_credentials_stay_at_the_apis_own_origin(host: Host, client: SafeClient) -> None:

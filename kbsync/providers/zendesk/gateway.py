@@ -29,6 +29,9 @@ class ListPage:
     loops: bool = False
 
 
+NOT_THERE = "There is no Zendesk account at the source's base_url."
+
+
 class BrandGateway:
     """`base_url` is the brand's own address: a help center answers for the subdomain that is addressed."""
 
@@ -43,7 +46,8 @@ class BrandGateway:
         )
 
     async def me(self) -> Mapping[str, Any]:
-        value = (await self._api.get("users/me")).value
+        """Raises ProviderRefused where no account answers, and the rest."""
+        value = (await for_the_source(self._api.get("users/me"), NOT_THERE)).value
         user = value.get("user") if isinstance(value, Mapping) else None
         return user if isinstance(user, Mapping) else {}
 
