@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import asdict, dataclass, field
 from typing import cast
 
@@ -24,6 +24,7 @@ from kbsync.sync.stored_text import stored_text
 
 SHOWN = 10  # titles of each kind
 BATCH = 500
+REPORTED_EACH = 10
 PAGE = 2_000
 _BY_CRAWL = "a website is listed by its crawl: pages behind links are found while it runs"
 
@@ -64,17 +65,24 @@ class Known:
     source: SourceRow
 
 
-async def preview(provider: Provider, known: Known | None, *, content_cap: int) -> Preview:
-    """Reads the whole listing, a batch in memory at a time, and every key. Raises ProviderError as a run would."""
-    look = _Look(known, content_cap)
+async def preview(
+    provider: Provider, known: Known | None, *, content_cap: int, report: Callable[[int], None] | None = None
+) -> Preview:
+    """Reads the whole listing, a batch in memory at a time, and every key; `report` is told how many documents there are so
+    far. Raises ProviderError as a run would."""
+    look = _Look(known, content_cap, report)
     if provider.crawls:
         return await look.plan(cast(CrawlingProvider, provider))
-    return await look.through(provider.list_items())
+    found = await look.through(provider.list_items())
+    if known is None and found.documents and not provider.listing_brings_content:
+        found.notes.append("what can't be read shows when the sync reads each text")
+    return found
 
 
 class _Look:
-    def __init__(self, known: Known | None, content_cap: int) -> None:
+    def __init__(self, known: Known | None, content_cap: int, report: Callable[[int], None] | None) -> None:
         self._known = known
+        self._report = report
         self._cap = content_cap
         self._seen: set[str] = set()
         self._batch: list[NewDocument] = []
@@ -111,7 +119,7 @@ class _Look:
         await self._settle()
         self.found.sections = len(sections)
         self.found.complete, self.found.why = end.complete, end.reason
-        await self._missing()
+        await self._missing(ask=end.ask_for_missing)
         return self.found
 
     def _is_new(self, external_id: str) -> bool:
@@ -124,6 +132,8 @@ class _Look:
     def _add(self, document: NewDocument) -> None:
         if self._is_new(document.external_id):
             self.found.documents += 1
+            if self._report is not None and self.found.documents % REPORTED_EACH == 0:
+                self._report(self.found.documents)
             self._batch.append(document)
 
     async def _settle(self, size: int = 1) -> None:
@@ -141,7 +151,7 @@ class _Look:
                 self.found.show(kind, one.title or one.external_id)
         self._batch.clear()
 
-    async def _missing(self) -> None:
+    async def _missing(self, *, ask: bool) -> None:
         if self._known is None:
             return
         source, kept, missing, after = self._known.source, 0, 0, 0
@@ -164,5 +174,9 @@ class _Look:
         elif source.held_removal is None:
             decision = decide_removal(complete=True, kept=kept, missing=missing, missing_twice=0)
             self.found.held = decision.hold
+            if missing and ask and decision.hold is None:
+                self.found.notes.append(
+                    "its listing may lack what is there: each of them is asked for, and goes if it is gone"
+                )
         elif missing:
             self.found.notes.append("a removal waits already: what two complete runs miss goes")

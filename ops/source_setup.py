@@ -46,48 +46,52 @@ def secrets_in(files: Sequence[str]) -> dict[str, str]:
 
 
 def complete_pairs(
-    declaration: Declaration, given: Sequence[tuple[str, str]], ask: Ask | None
+    declaration: Declaration, given: Sequence[tuple[str, str]], ask: Ask | None, *, choices: bool = False
 ) -> list[tuple[str, str]]:
-    """`given` with what is needed and missing asked for. Raises SettingsError naming it where nobody can be asked."""
+    """`given` with what is needed and missing asked for; with `choices` also what a person chooses though it has a default.
+    Raises SettingsError naming what is missing where nobody can be asked."""
     pairs = list(given)
     names = {name for name, _ in pairs}
-    for name in declaration.required:
+    for name in [*(declaration.asked if choices and ask is not None else ()), *declaration.required]:
         if name in names:
             continue
         help = declaration.help.get(name, "")
         if ask is None:
             also = ", or as the second argument" if name == declaration.where else ""
             raise SettingsError(
-                f"a {declaration.title} source needs {name}{f' ({help})' if help else ''}: --config {name}=...{also}"
+                f"{declaration.a_source} needs {name}{f' ({help})' if help else ''}: --config {name}=...{also}"
             )
         pairs.append((name, ask(f"{name}{f' ({help})' if help else ''}", False)))
     return pairs
 
 
-def complete_secrets(declaration: Declaration, given: Mapping[str, str], ask: Ask | None) -> dict[str, str]:
-    """`given` with what its way of signing in lacks asked for, hidden. Raises SettingsError where nobody can be asked,
-    and for a name that the provider does not know."""
+def complete_secrets(
+    declaration: Declaration, given: Mapping[str, str], ask: Ask | None, config: Mapping[str, object] | None = None
+) -> dict[str, str]:
+    """`given` with what its way of signing in lacks asked for, secrets hidden; with the settings in `config` only some ways
+    count. Raises SettingsError where nobody can be asked, and for a name that the provider does not know."""
     known = declaration.secret_names
     strange = [name for name in given if name not in known and not name.startswith("header_")]
     if strange:
         takes = ", ".join(known) or "no credentials"
-        raise SettingsError(f"a {declaration.title} source has no credential {strange[0][:60]!r}; it takes {takes}")
+        raise SettingsError(f"{declaration.a_source} has no credential {strange[0][:60]!r}; it takes {takes}")
     if not declaration.secrets or (not given and declaration.secrets_are_optional):
         return dict(given)
-    if any(all(secret.name in given for secret in way) for way in declaration.secrets):
+    all_ways = declaration.ways(config or {})
+    if any(all(secret.name in given for secret in way) for way in all_ways):
         return dict(given)
     if declaration.secrets_are_optional and any(name.startswith("header_") for name in given):
         return dict(given)
-    ways = [
-        way for way in declaration.secrets if given.keys() <= {secret.name for secret in way}
-    ] or declaration.secrets
+    offered = [way for way in all_ways if all(secret.is_offered for secret in way)]
+    ways = [way for way in offered if given.keys() <= {secret.name for secret in way}] or offered
     if ask is None:
         needed = ", or ".join(" and ".join(secret.name for secret in way) for way in ways)
         raise SettingsError(
-            f"a {declaration.title} source needs {needed}: --credentials FILE (- reads standard input), or --secret-file"
+            f"{declaration.a_source} needs {needed}: --credentials FILE (- reads standard input), or --secret-file"
         )
     way = ways[0] if len(ways) == 1 else _chosen(ways, ask)
-    return {**given, **{one.name: ask(f"{one.name} ({one.help})", True) for one in way if one.name not in given}}
+    asked = {one.name: ask(f"{one.name} ({one.help})", not one.is_open) for one in way if one.name not in given}
+    return {**given, **asked}
 
 
 def _chosen(ways: Sequence[Sequence[Secret]], ask: Ask) -> Sequence[Secret]:
@@ -117,5 +121,5 @@ async def provider_for(settings: Settings, source_type: str, setup: SourceSetup)
 async def access_of(provider: Provider) -> Access:
     """Raises what `Checkable.check` raises."""
     if not isinstance(provider, Checkable):
-        raise ProviderRefused(f"a {provider.name} source can't be checked without syncing it")
+        raise ProviderRefused(f"a source of {provider.name} can't be checked without syncing it")
     return await provider.check()

@@ -55,6 +55,11 @@ async def set_interval(connection: Connection, organization_id: int, source_id: 
     return await connection.fetchval(_SQL["set_interval"], organization_id, source_id, seconds) is not None
 
 
+async def disabled_ids(connection: Connection, organization_id: int) -> set[int]:
+    """The organization's sources that nobody asks."""
+    return {row["id"] for row in await connection.fetch(_SQL["disabled_sources"], organization_id)}
+
+
 async def set_disabled(connection: Connection, organization_id: int, source_id: int, disabled: bool) -> bool:
     """False when there is no such kept source, or it stood so already."""
     return await connection.fetchval(_SQL["set_disabled"], organization_id, source_id, disabled) is not None

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any, get_args, get_origin
+from typing import Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
@@ -22,17 +22,23 @@ from kbsync.providers.registry import FACTORIES
 
 @dataclass(frozen=True)
 class Secret:
-    """A credential by its name in `SourceSetup.credentials`, and what it is."""
+    """A credential by its name in `SourceSetup.credentials`, and what it is. `only`: a setting and the value with which it
+    counts. `is_open`: a name rather than a secret, seen while it is typed. `is_offered` False: taken, but nobody is asked
+    for it."""
 
     name: str
     help: str
+    only: tuple[str, str] | None = None
+    is_open: bool = False
+    is_offered: bool = True
 
 
 @dataclass(frozen=True)
 class Declaration:
     """`title` is what people call the provider. `config` checks what they type; `help` has a line for each of its fields that
     is worth one. `secrets` are the ways to sign in, each a set that suffices, the usual one first; none: it needs none.
-    `where` is the field that names the place, so that it can be given without its name. `include`, `exclude` likewise."""
+    `where` is the field that names the place, so that it can be given without its name. `include`, `exclude` likewise.
+    `asked` are settings that a person at a terminal chooses though they have a default, as questions depend on them."""
 
     title: str
     config: type[BaseModel]
@@ -42,6 +48,22 @@ class Declaration:
     where: str | None = None
     include: str | None = None
     exclude: str | None = None
+    asked: Sequence[str] = ()
+
+    @property
+    def a_source(self) -> str:
+        return f"{'an' if self.title[:1] in 'AEIOU' else 'a'} {self.title} source"
+
+    def ways(self, config: Mapping[str, object]) -> list[Sequence[Secret]]:
+        """The ways to sign in that count with these settings."""
+
+        def counts(secret: Secret) -> bool:
+            if secret.only is None:
+                return True
+            name, value = secret.only
+            return config.get(name, self.config.model_fields[name].default) == value
+
+        return [way for way in self.secrets if all(counts(secret) for secret in way)]
 
     @property
     def required(self) -> list[str]:
@@ -57,8 +79,13 @@ class Declaration:
         """The fields and secrets, a line each."""
         lines = [f"{self.title}"]
         for name, one in self.config.model_fields.items():
-            default = "" if one.default in (None, (), PydanticUndefined) else f" (default {one.default})"
-            needed = " (needed)" if one.is_required() else default
+            choices = _choices(one.annotation)
+            facts = [f"one of {', '.join(choices)}"] if choices else []
+            if one.is_required():
+                facts.append("needed")
+            elif one.default not in (None, (), PydanticUndefined):
+                facts.append(f"default {_shown(one.default)}")
+            needed = f" ({'; '.join(facts)})" if facts else ""
             lines.append(f"  {name}{needed}{': ' + self.help[name] if name in self.help else ''}")
         for number, way in enumerate(self.secrets):
             lines.append("  credentials:" if number == 0 else "  or:")
@@ -73,7 +100,7 @@ class Declaration:
             one = self.config.model_fields.get(name)
             if one is None:
                 fields = ", ".join(self.config.model_fields)
-                raise SettingsError(f"a {self.title} source has no setting {name[:60]!r}; it has {fields}")
+                raise SettingsError(f"{self.a_source} has no setting {name[:60]!r}; it has {fields}")
             raw[name] = _typed(name, text, _shape(one.annotation), raw.get(name))
         return self.checked({**(known or {}), **raw})
 
@@ -92,6 +119,20 @@ def declaration_of(source_type: str) -> Declaration:
         raise UnknownProvider(f"the provider {source_type} declares no setup.py") from error
     assert isinstance(found, Declaration)
     return found
+
+
+def _choices(annotation: Any) -> tuple[str, ...]:
+    """What a field allows, where that is a short list."""
+    if get_origin(annotation) is Literal:
+        return tuple(str(one) for one in get_args(annotation))
+    return ()
+
+
+def _shown(value: object) -> str:
+    """A default as it would be typed."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return ",".join(map(str, value)) if isinstance(value, tuple | list) else str(value)
 
 
 def _shape(annotation: Any) -> str:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 import typer
 
+CELL = 80  # characters of a table's cell
 JSON_OPTION = typer.Option(False, "--json", help="Print JSON.")
 
 
@@ -40,4 +41,5 @@ def _cell(value: object) -> str:
         return "-"
     if isinstance(value, float):
         return f"{value:.1f}"
-    return printable(str(value)).replace("\n", " ")[:80]
+    text = printable(str(value)).replace("\n", " ")
+    return text if len(text) <= CELL else text[: CELL - 1] + "…"

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import typer
 
 from ops.cli.output import JSON_OPTION, print_json, print_rows, printable
+from ops.cli.source_shown import print_access, print_preview, progress
 from ops.cli.sources import ORGANIZATION, kept_source
 
 if TYPE_CHECKING:
@@ -67,10 +68,13 @@ def add(
 
     On a terminal what is missing is asked for, secrets hidden; elsewhere it is an error that names it.
 
-    Examples: kbsync source add website https://docs.example.org/ --new-organization Acme;
-    kbsync source add files ./docs --organization 1;
-    kbsync source add zendesk https://acme.zendesk.com --organization 1 --credentials login.json;
-    kbsync source add notion --organization 1 --secret-file token=/run/secrets/notion --dry-run
+    \b
+    kbsync source add website https://docs.example.org/ --new-organization Acme
+    kbsync source add files ./docs --organization 1
+    kbsync source add zendesk https://acme.zendesk.com --organization 1
+        --credentials login.json
+    kbsync source add notion --organization 1
+        --secret-file token=/run/secrets/notion --dry-run
     """
     from kbsync.domain.errors import SettingsError
     from kbsync.providers.contract import SourceSetup
@@ -89,20 +93,21 @@ def add(
     pairs = [_pair(one) for one in config]
     if where:
         if declaration.where is None:
-            raise SettingsError(f"a {declaration.title} source takes no second argument: use --config")
+            raise SettingsError(f"{declaration.a_source} takes no second argument: use --config")
         pairs.append((declaration.where, where))
     for values, field, option in (
         (include, declaration.include, "--include"),
         (exclude, declaration.exclude, "--exclude"),
     ):
         if values and field is None:
-            raise SettingsError(f"a {declaration.title} source has no {option}")
+            raise SettingsError(f"{declaration.a_source} has no {option}")
         pairs += [(field or "", value) for value in values]
     ask = _asker()
-    pairs = complete_pairs(declaration, pairs, ask)
+    given = _given(credentials_file, secret_file)
+    pairs = complete_pairs(declaration, pairs, ask, choices=not given)
     read = declaration.read(pairs)
     check_setup(kind, read, allowed_files_roots())
-    secrets = complete_secrets(declaration, _given(credentials_file, secret_file), ask)
+    secrets = complete_secrets(declaration, given, ask, read)
     setup = SourceSetup(organization, 0, read, secrets)
 
     async def make() -> dict[str, object]:
@@ -110,9 +115,12 @@ def add(
         if dry_run:
             return (await _preview(settings, kind, setup)).as_json()
         sealed = _vault(settings).seal(secrets) if secrets else None
+        if organization:
+            async with connected() as here:
+                await known_organization(here, organization)
         access = await _access(settings, kind, setup) if try_it else None
         if access is not None and not as_json:
-            _print_access(access)
+            print_access(access)
         async with connected() as here:
             new = NewSource(kind, name or where or declaration.title, read, sealed, sync_every_s=interval)
             made = await register_source(
@@ -135,6 +143,8 @@ def add(
             f"source {made['source_id']} of organization {made['organization_id']}"
             + (", sync requested" if sync else "")
         )
+        verb = "runs" if sync else "sync"
+        typer.echo(f"next: kbsync source {verb} {made['source_id']} --organization {made['organization_id']}")
 
 
 def check(
@@ -150,7 +160,10 @@ def check(
     from kbsync.library import data_sources
     from ops.cli.context import connected, run
 
+    was_refused = False
+
     async def look() -> tuple[Access | None, str | None]:
+        nonlocal was_refused
         async with connected() as here:
             source, row = await source_with_connection(here, organization, source_id)
             try:
@@ -163,6 +176,7 @@ def check(
             except ProviderError as error:
                 return None, str(error)
             if row is not None:
+                was_refused = row.refused_at is not None
                 async with here.database.organization(organization) as connection:
                     await data_sources.forget_refusal(connection, organization, row.id)
             return access, None
@@ -172,7 +186,9 @@ def check(
         told = {"account": access.account, "sees": access.sees, "notes": access.notes} if access else {}
         print_json({"source_id": source_id, "ok": error is None, "error": error, **told})
     elif access is not None:
-        _print_access(access)
+        print_access(access)
+        if was_refused:
+            typer.echo(f"taken again; next: kbsync source sync {source_id} --organization {organization}")
     if error is not None:
         if not as_json:
             typer.echo(f"kbsync: {printable(error)}", err=True)
@@ -213,13 +229,13 @@ def credentials(
                 raise SettingsError(f"source {source_id} has no connection that could hold credentials")
             secrets = given
             if not remove:
-                secrets = complete_secrets(declaration_of(source.type), given, ask)
+                secrets = complete_secrets(declaration_of(source.type), given, ask, source.config)
                 if not secrets:
                     raise SettingsError("no credentials were given")
             sealed = None if remove else _vault(here.settings).seal(secrets)
             if not remove and try_them:
                 setup = SourceSetup(organization, source.id, source.config, secrets)
-                _print_access(await _access(_settings(), source.type, setup))
+                print_access(await _access(_settings(), source.type, setup))
             async with here.database.organization(organization) as connection:
                 await data_sources.set_sealed_credentials(connection, organization, row.id, sealed)
                 await audited(
@@ -240,12 +256,15 @@ def credentials(
     )
 
 
-def types(as_json: bool = JSON_OPTION) -> None:
+def types(
+    kind: str = typer.Argument("", help="Only this one."),
+    as_json: bool = JSON_OPTION,
+) -> None:
     """The kinds of sources there are, each with its settings and credentials."""
     from kbsync.providers.declaration import declaration_of
     from kbsync.providers.registry import FACTORIES
 
-    declared = {name: declaration_of(name) for name in sorted(FACTORIES)}
+    declared = {name: declaration_of(name) for name in ([kind] if kind else sorted(FACTORIES))}
     if as_json:
         rows = [
             {
@@ -264,6 +283,16 @@ def types(as_json: bool = JSON_OPTION) -> None:
 
 
 # --- shared with the other verbs -----------------------------------------------------------------------------------
+
+
+async def known_organization(here: Connected, organization: int) -> None:
+    """Raises SettingsError when there is none."""
+    from kbsync.domain.errors import SettingsError
+    from kbsync.library import organizations
+
+    async with here.database.organization(organization) as connection:
+        if await organizations.get(connection, organization) is None:
+            raise SettingsError(f"no organization {organization}; --new-organization NAME makes one")
 
 
 async def source_with_connection(
@@ -295,25 +324,6 @@ async def preview_of(here: Connected, organization: int, source_id: int) -> Prev
     return await _preview(_settings(), source.type, setup_of(here, source, row), Known(here.database, source))
 
 
-def print_preview(found: dict[str, object]) -> None:
-    """Counts first, then a few titles of each kind."""
-    shown = ("sections", "documents", "added", "changed", "unchanged", "unreadable", "removed")
-    for name in shown:
-        value = found.get(name)
-        typer.echo(f"{name:11} {'-' if value is None else value}")
-    complete = found.get("complete")
-    typer.echo("the listing is complete" if complete else printable(f"not complete: {found.get('why')}"))
-    if found.get("held"):
-        typer.echo(printable(f"the removal would wait: {found['held']}"))
-    notes, examples = found.get("notes"), found.get("examples")
-    for note in (notes if isinstance(notes, list) else [])[:20]:
-        typer.echo(printable(f"note: {note}"))
-    for kind, titles in (examples if isinstance(examples, dict) else {}).items():
-        typer.echo(f"{kind}, for example:")
-        for title in titles:
-            typer.echo(printable(f"  {title}"))
-
-
 def pairs_of(config: list[str]) -> list[tuple[str, str]]:
     return [_pair(one) for one in config]
 
@@ -338,7 +348,8 @@ def _given(credentials_file: str, secret_file: list[str]) -> dict[str, str]:
                 sys.stdin.read() if credentials_file == "-" else Path(credentials_file).expanduser().read_text("utf-8")
             )
         except (OSError, UnicodeDecodeError) as error:
-            raise SettingsError(f"{credentials_file} can't be read: {type(error).__name__}") from None
+            why = error.strerror if isinstance(error, OSError) else "it is no text"
+            raise SettingsError(f"{credentials_file} can't be read: {why}") from None
         found = read_secrets(text)
     return {**found, **secrets_in(secret_file)}
 
@@ -382,14 +393,4 @@ async def _preview(settings: Settings, kind: str, setup: SourceSetup, known: Kno
     from ops.source_setup import provider_for
 
     async with provider_for(settings, kind, setup) as provider:
-        return await preview(provider, known, content_cap=settings.content_cap)
-
-
-def _print_access(access: Access) -> None:
-    typer.echo(printable(f"account: {access.account}"))
-    for one in access.sees[:50]:
-        typer.echo(printable(f"  sees: {one}"))
-    if len(access.sees) > 50:
-        typer.echo(f"  and {len(access.sees) - 50} more")
-    for note in access.notes:
-        typer.echo(printable(f"  note: {note}"))
+        return await preview(provider, known, content_cap=settings.content_cap, report=progress())

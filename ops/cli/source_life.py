@@ -63,7 +63,7 @@ def edit(
             declaration = declaration_of(source.type)
             unknown = [one for one in unset if one not in declaration.config.model_fields]
             if unknown:
-                raise SettingsError(f"a {declaration.title} source has no setting {unknown[0][:60]!r}")
+                raise SettingsError(f"{declaration.a_source} has no setting {unknown[0][:60]!r}")
             new = declaration.read(pairs, {key: value for key, value in source.config.items() if key not in unset})
             check_setup(source.type, new, allowed_files_roots())
             tick = {"yes": True, "no": False, "default": None, "": now.daily_tick}[daily]
@@ -72,15 +72,21 @@ def edit(
             )
             if every:
                 await source_setup.set_interval(connection, organization, source_id, seconds)
-            changed = {key: new.get(key) for key in {*new, *source.config} if new.get(key) != source.config.get(key)}
+            changed = [key for key in sorted({*new, *source.config}) if new.get(key) != source.config.get(key)]
+            about = [
+                *(["name"] if name and name != source.name else []),
+                *(["every"] if every and seconds != now.sync_every_s else []),
+                *(["daily"] if tick != now.daily_tick else []),
+            ]
             detail = {
-                "settings": sorted(changed),
+                "settings": changed,
                 **({"name": name} if name else {}),
                 **({"every_s": seconds} if every else {}),
                 **({"daily": daily} if daily else {}),
             }
             await audited(connection, "source.edit", f"source:{source_id}", organization_id=organization, detail=detail)
-            return {"source_id": source_id, "name": name or source.name, "config": new, "changed": sorted(changed)}
+            said = {"name": name or source.name, "config": new, "changed": [*changed, *about]}
+            return {"source_id": source_id, **said}
 
     done = run(change)
     if as_json:
@@ -88,7 +94,11 @@ def edit(
     else:
         changed = done["changed"]
         assert isinstance(changed, list)
-        typer.echo(f"source {source_id}: changed" + (f" ({', '.join(changed)})" if changed else ""))
+        typer.echo(
+            f"source {source_id}: {', '.join(changed)} changed; the next sync uses it"
+            if changed
+            else f"source {source_id}: it was so already"
+        )
 
 
 def disable(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import datetime
 from typing import TYPE_CHECKING
 
 import typer
@@ -15,21 +17,28 @@ if TYPE_CHECKING:
 group = typer.Typer(help="Add, check, list, sync, edit and remove sources.", no_args_is_help=True)
 ORGANIZATION = typer.Option(..., "--organization", help="The organization's id.")
 
+_SYNC_WORDS = {
+    "created": "sync requested",
+    "replaced": "sync requested",
+    "already_queued": "its sync was in line already",
+}
+
 
 @group.command("list")
 def list_(organization: int = ORGANIZATION, as_json: bool = JSON_OPTION) -> None:
     """An organization's sources and how they stand."""
-    from kbsync.library import sources
+    from kbsync.library import source_setup, sources
     from ops.cli.context import connected, run
 
     async def rows() -> list[dict[str, object]]:
         async with connected() as here, here.database.organization(organization) as connection:
+            disabled = await source_setup.disabled_ids(connection, organization)
             return [
                 {
                     "id": one.id,
                     "type": one.type,
                     "name": one.name,
-                    "status": one.sync_status,
+                    "status": "disabled" if one.id in disabled else one.sync_status,
                     "documents": one.counts.get("documents"),
                     "unreadable": one.counts.get("unreadable"),
                     "held": one.held_removal.get("count") if one.held_removal else None,
@@ -54,7 +63,8 @@ def sync_(
     from kbsync.domain.requests import SyncSource
     from kbsync.library import source_setup
     from ops.cli.context import connected, enqueue_by_hand, run
-    from ops.cli.source_add import preview_of, print_preview
+    from ops.cli.source_add import preview_of
+    from ops.cli.source_shown import print_preview
 
     async def look() -> dict[str, object]:
         async with connected() as here:
@@ -65,7 +75,9 @@ def sync_(
             async with here.database.organization(organization) as connection:
                 now = await source_setup.schedule(connection, organization, source_id)
             if now is not None and now.disabled_at is not None:
-                raise SettingsError(f"source {source_id} is disabled: kbsync source enable {source_id} first")
+                raise SettingsError(
+                    f"source {source_id} is disabled: kbsync source enable {source_id} --organization {organization}"
+                )
             request = SyncSource(organization_id=organization, source_id=source_id)
             return {"source_id": source_id, "outcome": str((await enqueue_by_hand(here, [request]))[0].outcome)}
 
@@ -75,7 +87,8 @@ def sync_(
     elif dry_run:
         print_preview(done)
     else:
-        typer.echo(f"source {source_id}: {done['outcome']}")
+        typer.echo(f"source {source_id}: {_SYNC_WORDS.get(str(done['outcome']), done['outcome'])}")
+        typer.echo(f"next: kbsync source runs {source_id} --organization {organization}")
 
 
 @group.command()
@@ -121,7 +134,28 @@ def show(
         print_json(found)
         return
     for name, value in found.items():
-        typer.echo(f"{name:22} {printable(str(value))}")
+        lines = _readable(value) or ["-"]
+        typer.echo(f"{name:22} {printable(lines[0])}")
+        for line in lines[1:]:
+            typer.echo(f"{'':22} {printable(line)}")
+    if found["held_removal"]:
+        typer.echo(f"next: kbsync source approve-removal {source_id} --organization {organization}")
+
+
+def _readable(value: object) -> list[str]:
+    """A value of `show`, a line for each part."""
+    match value:
+        case None:
+            return []
+        case bool():
+            return ["yes" if value else "no"]
+        case datetime():
+            return [f"{value:%Y-%m-%d %H:%M:%S} UTC"]
+        case Mapping():
+            return [f"{key}: {', '.join(_readable(inner))}" for key, inner in value.items()]
+        case list() | tuple():
+            return [", ".join(", ".join(_readable(one)) for one in value)]
+    return [str(value)]
 
 
 @group.command("approve-removal")
@@ -186,7 +220,8 @@ def limits(
             return new
 
     now = run(change)
-    typer.echo(f"source {source_id}: {now or 'defaults of the provider'}")
+    typer.echo(f"source {source_id}: {'; '.join(_readable(now)) or 'defaults of the provider'}")
+    typer.echo("what waits for a slot already keeps it")
 
 
 def _limit(text: str) -> dict[str, object]:

@@ -150,6 +150,7 @@ BEFORE = {
     "fail_source_run": "update kbsync.source_runs set ended_at = null, outcome = null",
     "correct_ended_run": "update kbsync.source_runs set ended_at = now(), outcome = 'synced'",
     "source_unread": "update knowledge_base_documents set last_synced_at = null, content_hash = null",
+    "disabled_sources": "update knowledge_base_sources set disabled_at = now()",
     "schedule_of": "update knowledge_base_sources set sync_every_s = 600",
     "remove_source": NOTHING_BELOW,
     "erase_knowledge_base_sources": NOTHING_BELOW,

@@ -105,13 +105,66 @@ def test_only_what_is_missing_is_asked_for_and_secrets_are_hidden() -> None:
     person = Person(base_url="https://acme.zendesk.com", Sign="1", email="a@b.test", api_token="t")
     assert complete_pairs(zendesk, [], person) == [("base_url", "https://acme.zendesk.com")]
     assert complete_secrets(zendesk, {}, person) == {"email": "a@b.test", "api_token": "t"}
-    assert person.asked == [("base_url", False), ("Sign", False), ("email", True), ("api_token", True)]
+    assert person.asked == [("base_url", False), ("Sign", False), ("email", False), ("api_token", True)]
     person.asked.clear()
     assert complete_pairs(zendesk, [("base_url", "https://x.test")], person) == [("base_url", "https://x.test")]
     assert complete_secrets(zendesk, {"email": "a@b.test"}, person) == {"email": "a@b.test", "api_token": "t"}
     assert complete_secrets(zendesk, {"oauth_token": "o"}, person) == {"oauth_token": "o"}
     assert complete_secrets(declaration_of("website"), {}, person) == {}
     assert person.asked == [("api_token", True)]
+
+
+@pytest.mark.spec("OP-03")
+def test_a_person_is_asked_only_for_what_counts_with_the_settings() -> None:
+    """A Data Center takes no e-mail address; a session token, with which nothing can be read, is offered to nobody."""
+    confluence = declaration_of("confluence")
+    person = Person(base_url="https://wiki.acme.test", deployment="data_center", Sign="2", username="ada", password="p")
+    pairs = complete_pairs(confluence, [], person, choices=True)
+    assert pairs == [("deployment", "data_center"), ("base_url", "https://wiki.acme.test")]
+    assert complete_secrets(confluence, {}, person, confluence.read(pairs)) == {"username": "ada", "password": "p"}
+    assert person.asked[2:] == [("Sign", False), ("username", False), ("password", True)]
+    with pytest.raises(SettingsError, match="needs email and api_token, or access_token:"):
+        complete_secrets(confluence, {"token": "t"}, None, {"base_url": "https://acme.atlassian.net"})
+    scribe = declaration_of("scribe")
+    assert complete_secrets(scribe, {}, Person(api_key="k")) == {"api_key": "k"}
+    assert complete_secrets(scribe, {"session_token": "s"}, None) == {"session_token": "s"}
+
+
+@pytest.mark.spec("OP-03")
+@pytest.mark.parametrize("name", ["notion", "confluence", "zendesk", "scribe", "intercom"])
+def test_each_setting_is_told_with_what_it_is_and_what_may_be_typed(name: str) -> None:
+    declared = declaration_of(name)
+    assert set(declared.help) == set(declared.config.model_fields)
+    for shown in (declared.describe(), declared.a_source):
+        assert not any(word in shown for word in ("False", "True", "('", "a Intercom"))
+    assert name != "confluence" or "one of cloud, data_center; default cloud" in declared.describe()
+
+
+@pytest.mark.parametrize(
+    ("name", "typed", "words"),
+    [
+        ("zendesk", "ftp://x", "base_url: must be an address that begins with https:// or http://, without a path"),
+        ("intercom", "x", "base_url: must be an address that begins with https:// or http://"),
+    ],
+)
+def test_a_wrong_address_is_told_without_a_pattern(name: str, typed: str, words: str) -> None:
+    with pytest.raises(ProviderRefused) as raised:
+        declaration_of(name).read([("base_url", typed)])
+    assert str(raised.value).endswith(words)
+
+
+@pytest.mark.parametrize(
+    ("setting", "words"),
+    [
+        ("walk_requests=many", "must be a whole number"),
+        ("requests_per_second=x", "must be a number"),
+        ("api_version=1", "must be '2022-06-28', '2025-09-03' or '2026-03-11'"),
+    ],
+)
+def test_a_wrong_value_is_told_in_words(setting: str, words: str) -> None:
+    name, _, value = setting.partition("=")
+    with pytest.raises(ProviderRefused, match=f"{name}: {words}"):
+        declaration_of("notion").read([(name, value)])
 
 
 @pytest.mark.spec("OP-03")
@@ -167,7 +220,29 @@ async def test_credentials_and_addresses_that_do_not_work_are_never_kept(
     assert "needs api_key" in nothing.error
     unknown = await kbsync("source", "add", "wiki", "--new-organization", "Acme")
     assert "no provider 'wiki'; there are" in unknown.error
+    nobody = ("source", "add", "scribe", "--config", "base_url=http://127.0.0.1:9", "--credentials", "-")
+    gone = await kbsync(*nobody, "--new-organization", "Acme", typed=json.dumps({"api_key": KEY}))
+    assert "Scribe at 127.0.0.1:9 can't be reached: " in gone.error
+    asked = len(account.fake.log)
+    stranger = await kbsync(
+        *words[:-4], "--organization", "99", "--credentials", "-", typed=json.dumps({"api_key": KEY})
+    )
+    assert stranger.error == "no organization 99; --new-organization NAME makes one"
+    assert len(account.fake.log) == asked, "the provider is not asked for an organization that is not there"
+    no_file = await kbsync(*words[:-1], "/nowhere/at/all.json")
+    assert no_file.error == "/nowhere/at/all.json can't be read: No such file or directory"
     assert await row(database, "select count(*) from knowledge_base_sources") == 0
+
+
+@pytest.mark.spec("OP-03", "LS-17")
+async def test_an_address_of_the_own_network_is_refused_with_what_opens_it(
+    kbsync: Verbs, account: ScribeAccount, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("KBSYNC_FETCH_ALLOW_ADDRESSES")
+    words = ("source", "add", "scribe", *setup_of(account), "--dry-run", "--credentials", "-")
+    refused = await kbsync(*words, typed=json.dumps({"api_key": KEY}))
+    assert f"Scribe at {account.fake.url[7:]} can't be asked: address not allowed." in refused.error
+    assert "KBSYNC_FETCH_ALLOW_ADDRESSES, here and for the workers" in refused.error
 
 
 @pytest.mark.spec("OP-03")
@@ -192,7 +267,10 @@ async def test_a_check_says_what_is_visible_and_a_refusal_stops_the_syncs_until_
     assert "refused" in json.loads(refused.out)["error"]
     assert await row(database, "select refused_at is not null from data_sources") is True
     account.fake.revoked = False
-    assert (await kbsync("source", "check", *of, "--json")).json["ok"] is True
+    taken = await kbsync("source", "check", *of)
+    assert f"taken again; next: kbsync source sync {of[0]} --organization {of[2]}" in taken.out
+    again = await kbsync("source", "check", *of)
+    assert "taken again" not in again.out
     assert await row(database, "select refused_at is null from data_sources") is True
     wrong = await kbsync("source", "credentials", *of, typed='{"api_key": "wrong"}')
     assert "refused the API key" in wrong.error

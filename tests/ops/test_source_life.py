@@ -99,10 +99,35 @@ async def test_a_disabled_source_is_not_synced_until_it_is_enabled(kbsync: Verbs
     assert "disabled" in (await kbsync("source", "disable", *of, "--reason", "they complain")).out
     assert "already" in (await kbsync("source", "disable", *of)).out
     assert "is disabled" in (await kbsync("source", "sync", *of)).error
+    assert f"kbsync source enable {source} --organization 7" in (await kbsync("source", "sync", *of)).error
+    assert " disabled " in (await kbsync("source", "list", "--organization", "7")).out
     assert (await kbsync("source", "enable", *of)).code == 0
-    assert (await kbsync("source", "sync", *of)).code == 0
+    assert " disabled " not in (await kbsync("source", "list", "--organization", "7")).out
+    asked = await kbsync("source", "sync", *of)
+    assert f"sync requested\nnext: kbsync source runs {source} --organization 7" in asked.out
     assert (await kbsync("source", "disable", source, "--organization", "8")).code == 1
     assert await actions(database) == ["source.disable", "source.enable"]
+
+
+@pytest.mark.spec("LS-26", "OP-03")
+async def test_an_edit_says_what_it_changed_and_a_source_is_shown_in_words(kbsync: Verbs, database: Database) -> None:
+    held = '{"count": 12, "of": 30, "titles": ["Old", "Older"], "why": "12 of 30 documents would go at once", "run": 4}'
+    source = str(await a_source(database, type="zendesk"))
+    await execute(
+        database,
+        "update knowledge_base_sources set held_removal = $3::jsonb, config = $4::jsonb"
+        " where organization_id = $1 and id = $2",
+        7, int(source), held, '{"base_url": "https://acme.zendesk.com", "locales": ["fr", "de"]}',
+    )  # fmt: skip
+    of = (source, "--organization", "7")
+    said = await kbsync("source", "edit", *of, "--name", "Help", "--every", "6h", "--daily", "no", "--unset", "locales")
+    assert said.out == f"source {source}: locales, name, every, daily changed; the next sync uses it\n"
+    assert "it was so already" in (await kbsync("source", "edit", *of, "--name", "Help", "--every", "6h")).out
+    shown = (await kbsync("source", "show", *of)).out
+    assert "base_url: https://acme.zendesk.com\n" in shown
+    assert "titles: Old, Older\n" in shown
+    assert f"next: kbsync source approve-removal {source} --organization 7" in shown
+    assert not any(word in shown for word in ("{", "None", "False"))
 
 
 @pytest.mark.spec("LS-26", "OP-03")

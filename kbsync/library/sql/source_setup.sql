@@ -18,6 +18,11 @@ set disabled_at = case when $3::boolean then clock_timestamp() end, updated_at =
 where organization_id = $1 and id = $2 and discarded_at is null and (disabled_at is not null) <> $3::boolean
 returning id;
 
+-- name: disabled_sources
+-- Which of an organization's sources nobody asks.
+select id from knowledge_base_sources
+where organization_id = $1 and discarded_at is null and disabled_at is not null;
+
 -- name: schedule_of
 -- When it is synced, and whether it is at all.
 select daily_tick, sync_every_s, interval_asked_at, disabled_at

@@ -10,7 +10,12 @@ SETUP = Declaration(
     config=ScribeConfig,
     secrets=(
         (Secret("api_key", "Settings, Developer Access, in Scribe"),),
-        (Secret("session_token", "nothing can be read with it"),),
+        (Secret("session_token", "nothing can be read with it: Scribe's API takes a key", is_offered=False),),
     ),
-    help={"team_ids": "only these teams", "types": "scribe, page, or both"},
+    help={
+        "base_url": "of Scribe's public API",
+        "team_ids": "only these teams",
+        "types": "scribe, page, or both",
+        "requests_per_minute": "no more than these",
+    },
 )
