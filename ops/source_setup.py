@@ -17,6 +17,7 @@ from workers.runtime import provider_environment
 # A question and whether the answer is hidden; answers what was typed.
 Ask = Callable[[str, bool], str]
 
+TRIES = 3
 SECRETS_LIKE = 'one JSON object of texts, for example {"username": "u", "password": "p"}'
 
 
@@ -96,10 +97,12 @@ def complete_secrets(
 
 def _chosen(ways: Sequence[Sequence[Secret]], ask: Ask) -> Sequence[Secret]:
     words = "; ".join(f"{at}: {' and '.join(one.name for one in way)}" for at, way in enumerate(ways, 1))
-    answer = ask(f"Sign in with ({words})", False).strip() or "1"
-    if not answer.isdecimal() or not 1 <= int(answer) <= len(ways):
-        raise SettingsError(f"answer with a number from 1 to {len(ways)}")
-    return ways[int(answer) - 1]
+    for _ in range(TRIES):
+        answer = ask(f"Sign in with ({words})", False).strip()
+        for at, way in enumerate(ways, 1):
+            if answer in (str(at), *(one.name for one in way)):
+                return way
+    raise SettingsError(f"answer with a number from 1 to {len(ways)}")
 
 
 @asynccontextmanager

@@ -13,7 +13,7 @@ from kbsync.domain.errors import ProviderRefused, SettingsError
 from kbsync.library.credentials import Vault
 from kbsync.providers.declaration import declaration_of
 from kbsync.providers.registry import FACTORIES
-from ops.source_setup import complete_pairs, complete_secrets, read_secrets
+from ops.source_setup import TRIES, complete_pairs, complete_secrets, read_secrets
 from tests.ops.source_verbs import Verbs, kbsync
 from tests.providers.account import SECRET
 from tests.providers.fake_api import Fault
@@ -125,6 +125,12 @@ def test_a_person_is_asked_only_for_what_counts_with_the_settings() -> None:
     assert person.asked[2:] == [("Sign", False), ("username", False), ("password", True)]
     with pytest.raises(SettingsError, match="needs email and api_token, or access_token:"):
         complete_secrets(confluence, {"token": "t"}, None, {"base_url": "https://acme.atlassian.net"})
+    again = Person(Sign="ada@acme.test", oauth_token="o")
+    with pytest.raises(SettingsError, match="a number from 1 to 2"):
+        complete_secrets(declaration_of("zendesk"), {}, again)
+    assert len(again.asked) == TRIES
+    again.answers["Sign"] = "oauth_token"
+    assert complete_secrets(declaration_of("zendesk"), {}, again) == {"oauth_token": "o"}
     scribe = declaration_of("scribe")
     assert complete_secrets(scribe, {}, Person(api_key="k")) == {"api_key": "k"}
     assert complete_secrets(scribe, {"session_token": "s"}, None) == {"session_token": "s"}
