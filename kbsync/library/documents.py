@@ -192,6 +192,14 @@ async def without_chunks_after(
     return [row["id"] for row in rows]
 
 
+async def chunks_outdated_after(
+    connection: Connection, organization_id: int, source_id: int, after_id: int, limit: int
+) -> list[int]:
+    """Documents that were read and have no chunks for where they stand now, and for which no sync of their own is due."""
+    rows = await connection.fetch(_SQL["chunks_outdated_after"], organization_id, source_id, after_id, limit)
+    return [row["id"] for row in rows]
+
+
 async def unlisted_due_after(
     connection: Connection,
     organization_id: int,

@@ -32,6 +32,8 @@ async def sync_source(units: Units, request: SyncSource, run: Run) -> Outcome:
         end = await store_listing(units, source, provider.list_items(), run, brings_content=brings_content)
     counts = await retry_on_conflict(lambda: _finish(units, source, end, run, reads_later=not brings_content))
     await _register_unlisted(units, source, brings_content=brings_content)
+    if not brings_content:
+        await _register_outdated(units, source)
     return Done(
         summary={"status": "synced", **counts},
         follow_up_pages=lambda: _due(units, source, brings_content=brings_content),
@@ -79,7 +81,30 @@ def _due(units: Units, source: SourceRow, *, brings_content: bool) -> Pages:
 
     if brings_content:
         return pages_of(units.database, organization_id, without_chunks, lambda row: chunks_of(organization_id, row))
-    return pages_of(units.database, organization_id, due, lambda row: sync_of(organization_id, row))
+
+    async def both() -> Pages:
+        async for page in pages_of(units.database, organization_id, due, lambda row: sync_of(organization_id, row)):
+            yield page
+        async for page in _outdated(units, source):
+            yield page
+
+    return both()
+
+
+def _outdated(units: Units, source: SourceRow) -> Pages:
+    """A document in another section than before, or below one of another name, keeps its text: only its chunks are due."""
+    organization_id = source.organization_id
+
+    async def outdated(connection: Connection, after_id: int) -> list[int]:
+        return await documents.chunks_outdated_after(connection, organization_id, source.id, after_id, PAGE)
+
+    return pages_of(units.database, organization_id, outdated, lambda row: chunks_of(organization_id, row))
+
+
+async def _register_outdated(units: Units, source: SourceRow) -> None:
+    async for page in _outdated(units, source):
+        async with units.database.organization(source.organization_id) as connection:
+            await unit_requests.register(connection, source.organization_id, page)
 
 
 async def _register_unlisted(units: Units, source: SourceRow, *, brings_content: bool) -> None:

@@ -105,6 +105,7 @@ ARGUMENTS: dict[str, dict[int, object]] = {
     "due_after": {3: 0},
     "without_chunks_after": {3: 0},
     "unlisted_due_after": {3: 0},
+    "chunks_outdated_after": {3: 0},
     "children_after": {4: 0},
     "seeds_after": {3: 0},
     "finish_if_unfinished": {4: "failed", 13: "failed", 14: ["kb-other"]},
@@ -150,6 +151,8 @@ BEFORE = {
     "fail_source_run": "update kbsync.source_runs set ended_at = null, outcome = null",
     "correct_ended_run": "update kbsync.source_runs set ended_at = now(), outcome = 'synced'",
     "source_unread": "update knowledge_base_documents set last_synced_at = null, content_hash = null",
+    "chunks_outdated_after": "update knowledge_base_documents set chunks_synced_at = null, last_synced_at = now(), "
+    "synced_version = source_version, synced_changed_at = source_changed_at",
     "disabled_sources": "update knowledge_base_sources set disabled_at = now()",
     "schedule_of": "update knowledge_base_sources set sync_every_s = 600",
     "remove_source": NOTHING_BELOW,

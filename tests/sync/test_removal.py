@@ -18,7 +18,7 @@ from kbsync.domain.errors import (
 )
 from kbsync.domain.outcomes import Done
 from kbsync.domain.removal import Removal, Remove, decide_removal
-from kbsync.domain.requests import SyncDocument, SyncSource
+from kbsync.domain.requests import DocumentChunks, SyncDocument, SyncSource
 from kbsync.library import sources
 from kbsync.providers.contract import Content, ListedDocument, ListedSection, ListingEnd, ListingPart, UnreadableItem
 from kbsync.sync.document import sync_document
@@ -233,6 +233,8 @@ async def sync_due(tenant: Tenant, done: Done) -> None:
     assert done.follow_up_pages is not None
     async for page in done.follow_up_pages():
         for request in page:
+            if isinstance(request, DocumentChunks):  # of those that were just read
+                continue
             assert isinstance(request, SyncDocument)
             await sync_document(tenant.units, request, tenant.run(request))
 

@@ -7,7 +7,12 @@ import pytest
 from kbsync.db.pool import Database
 from kbsync.domain.requests import DocumentChunks, LibraryRequest, SyncSource
 from kbsync.providers.contract import ListedDocument, ListedSection, PageRefused
+from kbsync.settings import Settings
 from kbsync.sync.perform import perform as perform_unit
+from tests.acceptance.deployment import deployed, until
+from tests.providers.fake_scribe import FakeScribe, ScribeAccount
+from tests.providers.syncs import add_source, settled, with_keys
+from tests.sync.test_refused_credentials import all_ended
 from tests.sync.toy import Tenant, ToyListing, ToySite, follow_ups, make_tenant, page, text
 
 HOME, A = "https://toy.test/", "https://toy.test/a"
@@ -72,3 +77,29 @@ async def test_a_crawl_that_saw_nothing_leaves_the_time_of_the_last_sync(databas
     assert after["sync_status"] == "failed"
     assert "403" in str(after["sync_error"])
     assert after["last_synced_at"] == before["last_synced_at"]
+
+
+@pytest.mark.spec("LS-08", "LS-20")
+async def test_a_document_that_moves_has_its_chunks_cut_again_by_the_very_run(settings: Settings) -> None:
+    """Where each document is read by itself: its text is the same, so that only the listing knows."""
+    async with FakeScribe().served() as fake, deployed(with_keys(settings, sync_concurrency=8)) as fleet:
+        account = ScribeAccount(fake)
+        ids = account.fill(6)
+        organization = await fleet.organization()
+        source = await add_source(fleet, account, organization)
+        sync = SyncSource(organization_id=organization, source_id=source)
+        await fleet.ask(sync)
+        await until(lambda: settled(fleet, source), "the first sync")
+        read = fake.asked_for(account.is_fetch)
+        fake.documents[ids[0]]["team"] = {"id": ids[5], "name": "Moved to"}
+        await fleet.ask(sync)
+        await until(lambda: all_ended(fleet), "the second sync")
+        await until(lambda: settled(fleet, source), "its chunks")
+        paths = await fleet.fetchval(
+            "select array_agg(heading_path::text) from document_chunks where source_id = "
+            "(select id from knowledge_base_documents where external_id = $1)",
+            ids[0],
+        )
+        assert isinstance(paths, list)
+        assert all("Moved to" in path for path in paths)
+        assert fake.asked_for(account.is_fetch) == read

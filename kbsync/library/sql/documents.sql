@@ -98,6 +98,18 @@ where organization_id = $1 and source_id = $2 and discarded_at is null and id > 
 order by id
 limit $4;
 
+-- name: chunks_outdated_after
+-- A keyset page of the source's kept documents whose text was read and whose chunks are none or another section's. What is due
+-- for its own sync is left out: that sync asks for chunks.
+select id
+from knowledge_base_documents
+where organization_id = $1 and source_id = $2 and discarded_at is null and id > $3
+    and chunks_synced_at is null and content is not null and content <> ''
+    and last_synced_at is not null and unreadable_reason is null
+    and source_version is not distinct from synced_version and source_changed_at is not distinct from synced_changed_at
+order by id
+limit $4;
+
 -- name: unlisted_due_after
 -- A keyset page of kept documents that this run did not list and that are due: for their own sync, or with $5 for chunks.
 select id
