@@ -26,7 +26,7 @@ def print_preview(found: dict[str, object]) -> None:
     complete = found.get("complete")
     typer.echo("the listing is complete" if complete else printable(f"not complete: {found.get('why')}"))
     if found.get("held"):
-        typer.echo(printable(f"the removal would wait: {found['held']}"))
+        typer.echo(printable(f"the removal would wait for a second complete run or an approval: {found['held']}"))
     notes, examples = found.get("notes"), found.get("examples")
     for note in (notes if isinstance(notes, list) else [])[:20]:
         typer.echo(printable(f"note: {note}"))

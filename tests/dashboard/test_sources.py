@@ -211,6 +211,7 @@ async def test_a_held_removal_goes_when_a_person_approves_just_that(
         assert "17 of 20 documents were not found" in text
         assert "page-03" in text
         assert "Remove 17 of 20 documents?" in text
+        assert "More than 10 documents and more than 30 % of a source never go at once." in text
         run = text.split('name="run" value="', 1)[1].split('"')[0]
 
         stale = await person.post(f"{page}/approve-removal", run=run, count="16")

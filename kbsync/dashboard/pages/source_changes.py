@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from kbsync.dashboard.ask import Access, ActionRefused, Ask, Done
+from kbsync.dashboard.knowledge_words import sentence
 from kbsync.dashboard.page import Action
 from kbsync.dashboard.pages.source_acts import source_of
 from kbsync.dashboard.words import count
@@ -69,7 +70,7 @@ async def edit(ask: Ask) -> Done:
                 hidden = {key: value for key, value in config.items() if key not in declaration.config.model_fields}
                 config = {**hidden, **declaration.read(pairs)}
             except (ProviderRefused, SettingsError, UnknownProvider) as error:
-                raise ActionRefused(f"{error} Nothing was changed.", back) from None
+                raise ActionRefused(f"{sentence(str(error))} Nothing was changed.", back) from None
         name = ask.form.get("name", "").strip()[:200] or row.name
         await source_setup.change(
             connection, organization_id, source_id, name=name, config=config, daily_tick=DAILY[daily]

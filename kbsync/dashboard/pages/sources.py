@@ -20,6 +20,7 @@ from kbsync.dashboard.page import Action, Page
 from kbsync.dashboard.pages import source_acts, source_changes
 from kbsync.domain.errors import FlagStoreUnavailable, SettingsError
 from kbsync.domain.ids import QueueName, job_id
+from kbsync.domain.removal import LARGE_COUNT, LARGE_SHARE
 from kbsync.domain.requests import SyncSource
 from kbsync.library import crawl_views, organizations, owners, source_pages, source_runs, source_setup
 from kbsync.library.source_pages import SourceFilter, SourcePage
@@ -156,6 +157,7 @@ async def source(ask: Ask) -> Mapping[str, Any]:
         "unread": unread,
         "every": source_changes.every(schedule),
         "most_removed": source_changes.MOST_REMOVED_HERE,
+        "large": (LARGE_COUNT, round(100 * LARGE_SHARE)),
         "held": words.HeldRemoval.of_source(row.held_removal),
         "job": job,
         "sync_id": sync_id,
