@@ -153,11 +153,12 @@ def remove(
     from dataclasses import asdict
 
     from kbsync.domain.errors import SettingsError
-    from kbsync.library import source_setup
+    from kbsync.library import source_setup, sources
     from kbsync.recovery.source_removal import remove_source
     from ops.cli.context import connected, run, who
 
-    async def main() -> Holdings:
+    async def main() -> tuple[Holdings, int]:
+        gone = 0
         async with connected() as here:
             if yes:
                 held = await remove_source(here.database, organization, source_id, actor=who())
@@ -165,16 +166,22 @@ def remove(
                 async with here.database.organization(organization) as connection:
                     there = await source_setup.is_there(connection, organization, source_id)
                     held = await source_setup.holdings(connection, organization, source_id) if there else None
+                    source = await sources.get(connection, organization, source_id)
+                    kept = source.counts.get("documents") if source is not None else None
+                    if held is not None and isinstance(kept, int):
+                        gone = max(0, held.documents - kept)
             if held is None:
                 raise SettingsError(f"organization {organization} has no source {source_id}")
-            return held
+            return held, gone
 
-    held = run(main)
+    held, gone = run(main)
     counts = asdict(held)
     if as_json:
         print_json({"source_id": source_id, "removed": yes, **counts})
         return
     words = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in counts.items())
+    if gone:
+        words = words.replace(" documents", f" documents ({gone} of them removed before)", 1)
     typer.echo(f"source {source_id}: {'removed with' if yes else 'with it would go'} {words}")
     if not yes:
         typer.echo("nothing was changed; add --yes to remove it")

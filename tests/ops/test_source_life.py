@@ -140,6 +140,9 @@ async def test_a_removal_shows_what_goes_and_takes_nothing_else(kbsync: Verbs, d
         "source_id": gone, "removed": False, "documents": 5, "chunks": 5, "sections": 2, "crawls": 1, "crawl_urls": 1,
         "runs": 1,
     }  # fmt: skip
+    counted = "update knowledge_base_sources set counts = '{\"documents\": 3}' where organization_id = $1 and id = $2"
+    await execute(database, counted, 7, gone)
+    assert "5 documents (2 of them removed before), 5 chunks" in (await kbsync("source", "remove", *of)).out
     assert await rows_left(database) == before
     assert (await kbsync("source", "remove", str(gone), "--organization", "8", "--yes")).code == 1
     done = await kbsync("source", "remove", *of, "--yes")
