@@ -138,6 +138,8 @@ def shown_settings(source_type: str, config: Mapping[str, object]) -> tuple[list
 def _texts(value: object) -> list[str]:
     if isinstance(value, bool):
         return ["on" if value else "off"]
+    if isinstance(value, float):
+        return [f"{value:,g}"]
     if isinstance(value, Mapping):
         value = [f"{key}: {inner}" for key, inner in value.items()]
     if isinstance(value, list | tuple):

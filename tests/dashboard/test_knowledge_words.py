@@ -125,12 +125,17 @@ def test_what_is_due_next_is_the_scan_or_the_source_s_own_interval() -> None:
     assert words.next_due(replace(often, disabled_at=NOW), NOW) is None
 
 
+LONGEST_LABEL = 18
+
+
 @pytest.mark.parametrize("type", sorted({*FACTORIES} - {"website", "files"}))
 def test_each_setting_of_an_api_provider_has_a_name_on_the_page(type: str) -> None:
     fields = declaration_of(type).config.model_fields
     shown, hidden = words.shown_settings(type, {name: {"acme": "https://a.test"} for name in fields})
     assert (len(shown), hidden) == (len(fields), 0)
     assert shown[0][1] == ["acme: https://a.test"]
+    assert all(len(label) <= LONGEST_LABEL for label, _ in shown), "a value beside it has no room"
+    assert words.shown_settings("notion", {"requests_per_second": 2.0})[0] == [("Requests a second", ["2"])]
     assert words.address_of({"base_url": "https://acme.test"}) == "https://acme.test"
 
 
