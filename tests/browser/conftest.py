@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,6 +26,7 @@ _FLAGS = [
     "--disable-component-update", "--disable-sync",
 ]  # fmt: skip
 _RULES = {"runOnly": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice"]}
+_COLOURS = {"runOnly": {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}}
 # What the policy refuses is said on the console too; the event names the rule.
 _LISTEN = (
     "document.addEventListener('securitypolicyviolation',"
@@ -49,13 +50,13 @@ class Window:
         """Waits until the text is visible somewhere on the page."""
         await self.page.get_by_text(text).first.wait_for(state="visible", timeout=10_000)
 
-    async def axe(self) -> None:
+    async def axe(self, rules: Mapping[str, object] = _RULES) -> None:
         """Nothing that axe knows of stands between this page and somebody who can't see or point.
 
         It is judged in a window as tall as the page: a sticky bar covers what a person would scroll from under it."""
         tall = await self.page.evaluate("document.documentElement.scrollHeight")
         async with self.as_tall_as(tall):
-            found = await Axe().run(self.page, options=_RULES)
+            found = await Axe().run(self.page, options=dict(rules))
         assert found.violations_count == 0, f"{self.page.url}\n{found.generate_report()}"
 
     @asynccontextmanager
@@ -78,13 +79,11 @@ class Window:
 
     async def faults_for_everybody(self) -> list[str]:
         """What `axe` and `is_not_wider_than_the_window` find, in words."""
-        found: list[str] = []
-        for look in (self.axe, self.is_not_wider_than_the_window):
-            try:
-                await look()
-            except AssertionError as fault:
-                found.append(str(fault))
-        return found
+        return [*await _fault_of(self.axe()), *await _fault_of(self.is_not_wider_than_the_window())]
+
+    async def faults_of_colours(self) -> list[str]:
+        """What another theme can do to a page that is sound otherwise."""
+        return await _fault_of(self.axe(_COLOURS))
 
     async def shoot(self, name: str) -> None:
         """A screenshot of the whole page, kept as an artifact."""
@@ -131,6 +130,14 @@ class Windows:
             window.is_clean()
         finally:
             await context.close()
+
+
+async def _fault_of(look: Awaitable[None]) -> list[str]:
+    try:
+        await look
+    except AssertionError as fault:
+        return [str(fault)]
+    return []
 
 
 def _watch(window: Window) -> None:
