@@ -13,7 +13,7 @@ from typing import Any
 
 from redis.asyncio import Redis
 
-from kbsync.domain.ids import QueueName
+from kbsync.domain.ids import QueueName, organization_tenant
 from kbsync.domain.states import JobState
 from kbsync.queue.fleet import Fleet, unavailable_if_redis_fails
 from kbsync.queue.keys import JOB_PREFIX, RESULT_PREFIX
@@ -39,7 +39,7 @@ class OrganizationInRedis:
         self._queues = [fleet.queue(name) for name in QueueName]
         self._throttles = throttles
         self._organization_id = organization_id
-        self._tenant = f"org-{organization_id}"
+        self._tenant = organization_tenant(organization_id)
         self._head = f'"{self._tenant}"'.encode()
         self._payload = re.compile(rb'"organization_id":\s*%d\b' % organization_id)
 

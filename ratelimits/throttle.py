@@ -17,7 +17,7 @@ from datetime import datetime
 
 from redis.asyncio import Redis
 
-from ratelimits.limits import Limit
+from ratelimits.limits import Limit, UnitKind
 from ratelimits.scope import (
     CLOSURES_KEY,
     INDEX_KEY,
@@ -74,6 +74,11 @@ class Closure:
     reason: str
 
 
+def full_window_words(provider: str, kind: UnitKind) -> str:
+    """How the reason begins for which jobs wait in a full window: what finds them among the delayed."""
+    return f"{provider} {kind} window is full"
+
+
 class Throttle:
     """Every call is a round trip or two, and raises QueueUnavailable when Redis does not answer it (RL-08).
 
@@ -106,7 +111,7 @@ class Throttle:
             case "go":
                 return Go(instant(reply[1]))
             case "full":
-                return ComeBackAt(instant(reply[1]), f"{scope.provider} {scope.unit_kind} window is full ({limit})")
+                return ComeBackAt(instant(reply[1]), f"{full_window_words(scope.provider, scope.unit_kind)} ({limit})")
             case _:
                 until = instant(reply[2]).isoformat(timespec="seconds")
                 return ComeBackAt(instant(reply[1]), f"{text(reply[3])} (closed until {until})", closed=True)

@@ -30,7 +30,7 @@ class Wanted(JobFilter):
 
     @property
     def matches_all(self) -> bool:
-        return not (self.kind or self.tenant or self.error or self.after_ms or self.before_ms)
+        return super().matches_all and not (self.after_ms or self.before_ms)
 
     def matches(self, job: JobView) -> bool:
         moment = job.enqueued_ms if job.ended_ms is None else job.ended_ms

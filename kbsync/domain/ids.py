@@ -41,7 +41,12 @@ def queue_of(request: UnitRequest) -> QueueName:
 
 def tenant_of(request: UnitRequest) -> str:
     """The fairness key of a request's job (QU-15): its organization, or the fleet itself for a scan."""
-    return "fleet" if request.type == "scan" else f"org-{request.organization_id}"
+    return "fleet" if request.type == "scan" else organization_tenant(request.organization_id)
+
+
+def organization_tenant(organization_id: int) -> str:
+    """The fairness key of an organization's jobs."""
+    return f"org-{organization_id}"
 
 
 def url_digest(url: str) -> str:

@@ -21,20 +21,24 @@ _HEAD = re.compile(rb'^\[([012]),"([^"]*)","([^"\\]*)",(\d{1,15})[,\]]')
 
 @dataclass(frozen=True)
 class JobFilter:
-    """Every given part must hold. `error` is part of a failed job's error type or message, in any case."""
+    """Every given part must hold. `error` is part of a failed job's error type or message, in any case; `reason` is how a
+    delayed job's reason begins."""
 
     kind: str | None = None
     tenant: str | None = None
     error: str | None = None
+    reason: str | None = field(default=None, kw_only=True)
 
     @property
     def matches_all(self) -> bool:
-        return not (self.kind or self.tenant or self.error)
+        return not (self.kind or self.tenant or self.error or self.reason)
 
     def matches(self, job: JobView) -> bool:
         if self.kind and job.kind != self.kind:
             return False
         if self.tenant and job.tenant != self.tenant:
+            return False
+        if self.reason and not (job.reason or "").startswith(self.reason):
             return False
         if not self.error:
             return True

@@ -190,13 +190,14 @@ def limits(
     document_sync: str = typer.Option("", help="Documents of this source: COUNT/SECONDS."),
     reset: bool = typer.Option(False, "--reset", help="Back to the provider's defaults."),
 ) -> None:
-    """Override the throttle of a source's connection (a bigger plan); workers take it with the next slot (RL-07).
+    """Override the throttle of a source's connection (a bigger plan). Jobs that wait for a slot ask again at once (RL-07).
 
     Example: kbsync source limits 7 --organization 1 --document-sync 120/60
     """
     from kbsync.domain.errors import SettingsError
     from kbsync.library import data_sources
     from ops.cli.context import audited, connected, run
+    from ops.waiting import ask_again
     from ratelimits.limits import parse_overrides
 
     wanted = {
@@ -206,22 +207,28 @@ def limits(
     if bool(wanted) == reset:
         raise SettingsError("give --source-sync or --document-sync, or --reset")
 
-    async def change() -> dict[str, object]:
-        async with connected() as here, here.database.organization(organization) as connection:
-            source = await kept_source(connection, organization, source_id)
-            if source.data_source_id is None:
-                raise SettingsError(f"source {source_id} has no connection whose limits could be set")
-            known = await data_sources.get(connection, organization, source.data_source_id)
-            new: dict[str, object] = {} if reset else {**(known.limits if known else {}), **wanted}
-            await data_sources.set_limits(connection, organization, source.data_source_id, new)
-            await audited(
-                connection, "source.limits", f"source:{source_id}", organization_id=organization, detail={"limits": new}
-            )
-            return new
+    async def change() -> tuple[dict[str, object], int]:
+        async with connected() as here:
+            async with here.database.organization(organization) as connection:
+                source = await kept_source(connection, organization, source_id)
+                if source.data_source_id is None:
+                    raise SettingsError(f"source {source_id} has no connection whose limits could be set")
+                known = await data_sources.get(connection, organization, source.data_source_id)
+                new: dict[str, object] = {} if reset else {**(known.limits if known else {}), **wanted}
+                await data_sources.set_limits(connection, organization, source.data_source_id, new)
+                await audited(
+                    connection,
+                    "source.limits",
+                    f"source:{source_id}",
+                    organization_id=organization,
+                    detail={"limits": new},
+                )
+            return new, await ask_again(here.fleet, organization, source.type)
 
-    now = run(change)
+    now, asking = run(change)
     typer.echo(f"source {source_id}: {'; '.join(_readable(now)) or 'defaults of the provider'}")
-    typer.echo("what waits for a slot already keeps it")
+    if asking:
+        typer.echo(f"{asking} jobs that waited for a slot ask again now")
 
 
 def _limit(text: str) -> dict[str, object]:

@@ -57,6 +57,28 @@ local job_key = KEYS[1] .. ':job:' .. job
 local n, u = slots(current)
 local room_now = open and n < limit
 
+-- Where the walk over later windows begins. The frontier saves the windows that are known to be full. It holds for the limit
+-- it was found with, and not when a closure that pushed it ahead was lifted early.
+local frontier_key = KEYS[1] .. ':frontier'
+local function walk_begins()
+  local w = open and current + 1 or first
+  local frontier = redis.call('GET', frontier_key)
+  if frontier then
+    local fw, flimit, funtil = string.match(frontier, '^(%d+) (%d+) (%d+)$')
+    if tonumber(flimit) == limit and tonumber(funtil) <= math.max(closed_until, now) then w = math.max(w, tonumber(fw)) end
+  end
+  return w
+end
+local function earliest_with_room(before)
+  local w = walk_begins()
+  local given = slots(w)
+  while given >= limit and not (before and w >= before) do
+    w = w + 1
+    given = slots(w)
+  end
+  return w, given
+end
+
 local held = redis.call('GET', job_key)
 if held then
   local w, due = string.match(held, '^(%d+) (%d+)$')
@@ -68,8 +90,8 @@ if held then
     return {'go', number(now)}
   end
   if w > current or (w == current and not open and w >= first) then
-    if room_now then
-      -- It came early and there is room: the slot it held is free again.
+    if room_now or earliest_with_room(w) < w then
+      -- It came early and there is room before its window (a higher limit): the slot it held is free again.
       redis.call('DEL', job_key)
       count(w, 'n', -1)
     elseif w >= first then
@@ -85,20 +107,7 @@ if room_now then
   return {'go', number(now)}
 end
 
--- The frontier saves the walk over windows that are known to be full. It holds for the limit it was found with, and not
--- when a closure that pushed it ahead was lifted early.
-local frontier_key = KEYS[1] .. ':frontier'
-local w = open and current + 1 or first
-local frontier = redis.call('GET', frontier_key)
-if frontier then
-  local fw, flimit, funtil = string.match(frontier, '^(%d+) (%d+) (%d+)$')
-  if tonumber(flimit) == limit and tonumber(funtil) <= math.max(closed_until, now) then w = math.max(w, tonumber(fw)) end
-end
-local given = slots(w)
-while given >= limit do
-  w = w + 1
-  given = slots(w)
-end
+local w, given = earliest_with_room()
 count(w, 'n', 1)
 note(w)
 redis.call('SET', frontier_key, number(w) .. ' ' .. limit .. ' ' .. number(closed_until))

@@ -274,6 +274,23 @@ async def test_a_limit_raised_at_run_time_is_used_at_once(redis: Redis) -> None:
     assert ms(last.until) // 60_000 == START_MS // 60_000 + 1
 
 
+@pytest.mark.spec("RL-07")
+async def test_a_raised_limit_moves_a_job_that_asks_again_to_the_earliest_window_with_room(redis: Redis) -> None:
+    throttle, higher = Throttle(redis), Limit(6, 60)
+    for n in range(40):
+        await throttle.take(NOTION, FOUR_A_MINUTE, f"job-{n}", now_ms=START_MS)
+    assert [await throttle.take(NOTION, higher, f"job-{n}", now_ms=START_MS) for n in (36, 37)] == [Go(), Go()]
+    moved = [await throttle.take(NOTION, higher, f"job-{n}", now_ms=START_MS) for n in (39, 38, 35)]
+    dues = [ms(answer.until) for answer in moved if isinstance(answer, ComeBackAt)]
+    assert [due // 60_000 - START_MS // 60_000 for due in dues] == [1, 1, 2]  # two more fit into each window
+    assert [await throttle.take(NOTION, higher, f"job-{n}", now_ms=START_MS) for n in (39, 38, 35)] == moved
+    window_they_held = f"{NOTION.key(60_000)}:{START_MS // 60_000 + 9}"
+    (left,) = await redis.pipeline().hget(window_they_held, "n").execute()
+    assert left == b"0"  # jobs 36 to 39 have left it
+    for n, due in zip((39, 38, 35), dues, strict=True):
+        assert await throttle.take(NOTION, higher, f"job-{n}", now_ms=due) == Go()
+
+
 @pytest.mark.spec("RL-04", "RL-07")
 async def test_a_job_that_goes_early_gives_its_reserved_slot_back(redis: Redis) -> None:
     throttle, one, two = Throttle(redis), Limit(1, 60), Limit(2, 60)
