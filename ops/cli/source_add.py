@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -360,10 +361,20 @@ def _asker() -> Ask | None:
         return None
 
     def ask(question: str, hidden: bool) -> str:
-        answer: str = typer.prompt(question, hide_input=hidden)
+        if hidden:
+            return _unseen(question)
+        answer: str = typer.prompt(question)
         return answer
 
     return ask
+
+
+def _unseen(question: str) -> str:
+    """Stops the echo, then asks: typer's own hidden question stands there first, and what is pasted at once is shown."""
+    answer = ""
+    while not answer:
+        answer = getpass.getpass(f"{question}: ")
+    return answer
 
 
 def _settings(*, needs_servers: bool = True) -> Settings:

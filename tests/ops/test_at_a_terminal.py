@@ -25,14 +25,15 @@ def typed_at_a_terminal(words: list[str], answers: dict[str, str], env: dict[str
     ours, theirs = pty.openpty()
     command = [sys.executable, "-m", "ops.cli", *words]
     root = Path(__file__).parents[2]
-    process = subprocess.Popen(command, stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=root)
+    # A session of its own: the terminal this test may itself be run at is not the one that is asked.
+    process = subprocess.Popen(
+        command, stdin=theirs, stdout=theirs, stderr=theirs, env=env, cwd=root, start_new_session=True
+    )
     os.close(theirs)
-    said, waiting, latest = "", dict(answers), b""
+    said, waiting = "", dict(answers)
     deadline = time.monotonic() + PATIENCE_S
     while time.monotonic() < deadline:
         if not select.select([ours], [], [], 1.0)[0]:
-            # What was typed before a hidden field began to listen is thrown away by the terminal: typed once more.
-            os.write(ours, latest)
             continue
         try:
             data = os.read(ours, 4096)
@@ -42,8 +43,7 @@ def typed_at_a_terminal(words: list[str], answers: dict[str, str], env: dict[str
             break
         said += data.decode("utf-8", "replace")
         for question in [one for one in waiting if one in said]:
-            latest = f"{waiting.pop(question)}\n".encode()
-            os.write(ours, latest)
+            os.write(ours, f"{waiting.pop(question)}\n".encode())
     else:
         process.kill()
     os.close(ours)

@@ -100,9 +100,11 @@ async def test_what_waits_for_its_first_reading_has_not_changed(settings: Settin
             assert row is not None
             assert row.data_source_id is not None
             await data_sources.set_limits(connection, organization, row.data_source_id, once)
-        for _ in range(2):
-            await fleet.ask(SyncSource(organization_id=organization, source_id=source))
-            await until(lambda: status_is(fleet, source, "synced"), "a sync")
+        sync = SyncSource(organization_id=organization, source_id=source)
+        await fleet.ask(sync)
+        await until(lambda: _ended_runs(fleet, organization, source, 1), "the first run")
+        await until(lambda: _read(fleet, source, 1), "the one reading that has room")
+        await fleet.ask(sync)
         await until(lambda: _ended_runs(fleet, organization, source, 2), "the second run")
         second, first = await runs(fleet, organization, source)
     assert (counts(first), counts(second)) == ((5, 0, 0, 0, 0), (0, 0, 5, 0, 0))
@@ -110,6 +112,11 @@ async def test_what_waits_for_its_first_reading_has_not_changed(settings: Settin
 
 async def _ended_runs(fleet: Deployment, organization: int, source: int, many: int) -> bool:
     return sum(run.ended_at is not None for run in await runs(fleet, organization, source)) == many
+
+
+async def _read(fleet: Deployment, source: int, many: int) -> bool:
+    read = "select count(*) from knowledge_base_documents where source_id = $1 and last_synced_at is not null"
+    return await fleet.fetchval(read, source) == many
 
 
 @pytest.mark.spec("LS-12", "LS-09")
