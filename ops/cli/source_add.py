@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import getpass
-import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,6 +10,7 @@ import typer
 from ops.cli.output import JSON_OPTION, print_json, print_rows, printable
 from ops.cli.source_shown import print_access, print_preview, progress
 from ops.cli.sources import ORGANIZATION, kept_source
+from ops.cli.typed import asker, given_credentials, pairs_of
 
 if TYPE_CHECKING:
     from kbsync.library.credentials import Vault
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from kbsync.settings import Settings
     from ops.cli.context import Connected
     from ops.dry_run import Known, Preview
-    from ops.source_setup import Ask
 
 _INCLUDE = typer.Option(
     [],
@@ -91,7 +89,7 @@ def add(
     interval = seconds_of(every) if every else None
     if kind == "files" and where:
         where = str(Path(where).expanduser().resolve())
-    pairs = [_pair(one) for one in config]
+    pairs = pairs_of(config)
     if where:
         if declaration.where is None:
             raise SettingsError(f"{declaration.a_source} takes no second argument: use --config")
@@ -103,8 +101,8 @@ def add(
         if values and field is None:
             raise SettingsError(f"{declaration.a_source} has no {option}")
         pairs += [(field or "", value) for value in values]
-    ask = _asker()
-    given = _given(credentials_file, secret_file)
+    ask = asker()
+    given = given_credentials(credentials_file, secret_file)
     pairs = complete_pairs(declaration, pairs, ask, choices=not given)
     read = declaration.read(pairs)
     check_setup(kind, read, allowed_files_roots())
@@ -218,10 +216,10 @@ def credentials(
     from ops.cli.context import audited, connected, enqueue_by_hand, run
     from ops.source_setup import complete_secrets
 
-    ask = _asker()
+    ask = asker()
     if not remove and not credentials_file and not secret_file and ask is None:
         credentials_file = "-"
-    given = {} if remove else _given(credentials_file, secret_file)
+    given = {} if remove else given_credentials(credentials_file, secret_file)
 
     async def store() -> bool:
         async with connected() as here:
@@ -323,58 +321,6 @@ async def preview_of(here: Connected, organization: int, source_id: int) -> Prev
 
     source, row = await source_with_connection(here, organization, source_id)
     return await _preview(_settings(), source.type, setup_of(here, source, row), Known(here.database, source))
-
-
-def pairs_of(config: list[str]) -> list[tuple[str, str]]:
-    return [_pair(one) for one in config]
-
-
-def _pair(text: str) -> tuple[str, str]:
-    from kbsync.domain.errors import SettingsError
-
-    name, sign, value = text.partition("=")
-    if not sign or not name.strip():
-        raise SettingsError(f"write --config NAME=VALUE, not {text[:60]!r}")
-    return name.strip(), value
-
-
-def _given(credentials_file: str, secret_file: list[str]) -> dict[str, str]:
-    from kbsync.domain.errors import SettingsError
-    from ops.source_setup import read_secrets, secrets_in
-
-    found: dict[str, str] = {}
-    if credentials_file:
-        try:
-            text = (
-                sys.stdin.read() if credentials_file == "-" else Path(credentials_file).expanduser().read_text("utf-8")
-            )
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is no text"
-            raise SettingsError(f"{credentials_file} can't be read: {why}") from None
-        found = read_secrets(text)
-    return {**found, **secrets_in(secret_file)}
-
-
-def _asker() -> Ask | None:
-    """None: nobody is there to be asked."""
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        return None
-
-    def ask(question: str, hidden: bool) -> str:
-        if hidden:
-            return _unseen(question)
-        answer: str = typer.prompt(question)
-        return answer
-
-    return ask
-
-
-def _unseen(question: str) -> str:
-    """Stops the echo, then asks: typer's own hidden question stands there first, and what is pasted at once is shown."""
-    answer = ""
-    while not answer:
-        answer = getpass.getpass(f"{question}: ")
-    return answer
 
 
 def _settings(*, needs_servers: bool = True) -> Settings:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import typer
 
 from ops.cli.output import JSON_OPTION, print_json, print_rows
-from ops.cli.source_add import CONFIG, pairs_of
+from ops.cli.source_add import CONFIG
 from ops.cli.sources import ORGANIZATION, kept_source
+from ops.cli.typed import pairs_of
 
 if TYPE_CHECKING:
     from kbsync.library.source_setup import Holdings

@@ -38,7 +38,7 @@ from kbsync.settings import Settings
 from tests.acceptance.deployment import until
 from tests.providers.account import SECRET, Account
 from tests.providers.fake_api import Fault
-from tests.providers.listings import end_of, listed, listing, parts_of, provider_of
+from tests.providers.listings import IMPATIENT, LIMITS, end_of, listed, listing, parts_of, provider_of
 from tests.providers.syncs import add_source, after_first_sync, agrees, kept_documents, settled, status_is
 
 # The suite runs small on every change; `make scale` runs it with 2,000 items to sync and 10,000 to list.
@@ -101,7 +101,7 @@ class Conformance:
         account.fill(250)
         account.fake.fail(account.is_page, fault, skip=at)
         parts: list[ListingPart] = []
-        async with provider_of(account) as provider:
+        async with provider_of(account, IMPATIENT if fault.silent_s else LIMITS) as provider:
             with pytest.raises(ProviderError) as raised:
                 async for part in provider.list_items():
                     parts.append(part)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager
+from dataclasses import replace
 
 from kbsync.http.addresses import AllowList
 from kbsync.http.client import FetchLimits, SafeClient
@@ -19,8 +20,9 @@ from kbsync.providers.contract import (
 from kbsync.providers.registry import ProviderEnvironment, build
 from tests.providers.account import Account
 
-# Bounds short enough that a silent server is given up in a test, long enough for a busy machine.
-LIMITS = FetchLimits(total_s=6, first_byte_s=1.5, connect_s=5, body_bytes=20_000_000, drip_grace_s=2)
+# Long enough for a busy machine; a silent server is given up by the second.
+LIMITS = FetchLimits(total_s=60, first_byte_s=30, connect_s=10, body_bytes=20_000_000, drip_grace_s=2)
+IMPATIENT = replace(LIMITS, first_byte_s=1.5)
 
 
 @asynccontextmanager
