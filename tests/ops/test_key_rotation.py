@@ -53,7 +53,9 @@ async def test_after_a_rotation_the_new_key_alone_opens_everything(database: Dat
     again = await rotate(database, vault, actor="ada", progress=quiet)
     assert (again.older, again.first) == (0, BATCH + 7)
     async with database.fleet() as connection:
-        detail = await connection.fetch("select detail::text from kbsync.audit_entries where action = 'keys.rotate'")
+        detail = await connection.fetch(
+            "select detail::text from kbsync.audit_entries where action = 'keys.rotate' order by id"
+        )
     assert [row[0] for row in detail] == [
         f'{{"already": 2, "resealed": {BATCH + 5}}}',
         f'{{"already": {BATCH + 7}, "resealed": 0}}',
